@@ -1,0 +1,46 @@
+# Two commands work alone on a fresh machine: `make demo` and `make test`.
+# Both make their own virtual environment in .venv and install everything they need.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: help install demo test pytest types lint imports docs clean
+
+help:
+	@echo "make demo    list the plugins and run the example experiment"
+	@echo "make test    everything that gates a change: tests, types, lint, imports, wheel, docs"
+	@echo "make docs    build the documentation site into site/"
+	@echo "make clean   remove the virtual environment and everything that was built"
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+install: $(INSTALLED)
+
+demo: install
+	$(BIN)/bdes plugins
+	$(BIN)/bdes run examples/demo.toml
+
+test: lint types imports docs pytest
+
+pytest: install
+	$(BIN)/pytest -n 2 --dist loadfile
+
+types: install
+	$(BIN)/mypy
+
+lint: install
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+imports: install
+	$(BIN)/lint-imports
+
+docs: install
+	$(BIN)/mkdocs build --strict --quiet
+
+clean:
+	rm -rf .venv build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,114 @@
+"""Bandits with deterministically evolving states: a typed, plugin-based framework.
+
+The public names, and nothing else. They are resolved when first used (PEP 562), so that
+importing the package, or asking the command line for help, costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bdes_framework._version import __version__ as __version__
+    from bdes_framework.discovery import PluginRecord as PluginRecord
+    from bdes_framework.errors import BdesError as BdesError
+    from bdes_framework.errors import ConfigError as ConfigError
+    from bdes_framework.errors import ContractError as ContractError
+    from bdes_framework.errors import InvalidValueError as InvalidValueError
+    from bdes_framework.errors import Mistake as Mistake
+    from bdes_framework.errors import PluginError as PluginError
+    from bdes_framework.errors import UnknownNameError as UnknownNameError
+    from bdes_framework.hookspecs import API_VERSION as API_VERSION
+    from bdes_framework.hookspecs import hookimpl as hookimpl
+    from bdes_framework.interfaces import Benchmark as Benchmark
+    from bdes_framework.interfaces import BuildContext as BuildContext
+    from bdes_framework.interfaces import Diagnostics as Diagnostics
+    from bdes_framework.interfaces import DiagnosticValue as DiagnosticValue
+    from bdes_framework.interfaces import Engine as Engine
+    from bdes_framework.interfaces import Environment as Environment
+    from bdes_framework.interfaces import EnvironmentRef as EnvironmentRef
+    from bdes_framework.interfaces import FusedEnvironment as FusedEnvironment
+    from bdes_framework.interfaces import FusedPolicy as FusedPolicy
+    from bdes_framework.interfaces import HasBenchmark as HasBenchmark
+    from bdes_framework.interfaces import HasDiagnostics as HasDiagnostics
+    from bdes_framework.interfaces import HasInstance as HasInstance
+    from bdes_framework.interfaces import Kind as Kind
+    from bdes_framework.interfaces import NoiseModel as NoiseModel
+    from bdes_framework.interfaces import NoiseModelRef as NoiseModelRef
+    from bdes_framework.interfaces import Outcome as Outcome
+    from bdes_framework.interfaces import Plan as Plan
+    from bdes_framework.interfaces import Planner as Planner
+    from bdes_framework.interfaces import PlannerRef as PlannerRef
+    from bdes_framework.interfaces import Policy as Policy
+    from bdes_framework.interfaces import PolicyContext as PolicyContext
+    from bdes_framework.interfaces import PolicyRef as PolicyRef
+    from bdes_framework.interfaces import Reference as Reference
+    from bdes_framework.kernels import Record as Record
+    from bdes_framework.kernels import World as World
+    from bdes_framework.kernels import compiled as compiled
+    from bdes_framework.kernels import play_round as play_round
+    from bdes_framework.kernels import sweep_block as sweep_block
+    from bdes_framework.kernels import sweep_states as sweep_states
+    from bdes_framework.manager import Plugins as Plugins
+    from bdes_framework.manager import PluginsConfig as PluginsConfig
+    from bdes_framework.manager import load_plugins as load_plugins
+    from bdes_framework.model import Instance as Instance
+    from bdes_framework.model import Problem as Problem
+    from bdes_framework.model import alternating_limit as alternating_limit
+    from bdes_framework.model import settling_pulls as settling_pulls
+    from bdes_framework.model import state_after_repeating as state_after_repeating
+    from bdes_framework.parameters import Parameter as Parameter
+    from bdes_framework.parameters import parameters_of as parameters_of
+    from bdes_framework.records import CellRecord as CellRecord
+    from bdes_framework.records import RunRecord as RunRecord
+    from bdes_framework.registry import Entry as Entry
+    from bdes_framework.registry import Registrar as Registrar
+    from bdes_framework.schedule import Schedule as Schedule
+    from bdes_framework.schedule import Segment as Segment
+    from bdes_framework.seeding import Seed as Seed
+    from bdes_framework.simulation import Trace as Trace
+    from bdes_framework.simulation import benchmark_of as benchmark_of
+    from bdes_framework.simulation import des_regret as des_regret
+    from bdes_framework.simulation import external_regret as external_regret
+    from bdes_framework.simulation import log_checkpoints as log_checkpoints
+    from bdes_framework.simulation import simulate as simulate
+    from bdes_framework.types import FloatArray as FloatArray
+    from bdes_framework.types import IntArray as IntArray
+
+_HOMES = {
+    "_version": "__version__",
+    "discovery": "PluginRecord",
+    "errors": "BdesError ConfigError ContractError InvalidValueError Mistake PluginError"
+    " UnknownNameError",
+    "hookspecs": "API_VERSION hookimpl",
+    "interfaces": "Benchmark BuildContext Diagnostics DiagnosticValue Engine Environment"
+    " EnvironmentRef FusedEnvironment FusedPolicy HasBenchmark HasDiagnostics HasInstance Kind"
+    " NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef"
+    " Reference",
+    "kernels": "Record World compiled play_round sweep_block sweep_states",
+    "manager": "Plugins PluginsConfig load_plugins",
+    "model": "Instance Problem alternating_limit settling_pulls state_after_repeating",
+    "parameters": "Parameter parameters_of",
+    "records": "CellRecord RunRecord",
+    "registry": "Entry Registrar",
+    "schedule": "Schedule Segment",
+    "seeding": "Seed",
+    "simulation": "Trace benchmark_of des_regret external_regret log_checkpoints simulate",
+    "types": "FloatArray IntArray",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,65 @@
+"""The framework's errors: one small tree, each with a built-in parent.
+
+Every message says what was wrong, where, what was allowed and, where there is one,
+the nearest match. :class:`BdesError` catches them all.
+"""
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+
+class BdesError(Exception):
+    """The root of every error this framework raises on purpose."""
+
+
+class InvalidValueError(BdesError, ValueError):
+    """A value breaks its type's promise: an :class:`Instance` with a NaN, a horizon of 0."""
+
+
+class UnknownNameError(BdesError, LookupError):
+    """No plugin registered this name; says which names exist and which plugins failed."""
+
+
+class PluginError(BdesError, RuntimeError):
+    """Something asked for a plugin that is missing, disabled, failed or of a wrong version."""
+
+
+class ContractError(BdesError, RuntimeError):
+    """A plugin broke its protocol at run time: names the plugin, the round and the value."""
+
+
+@frozen
+class Mistake:
+    """One thing wrong in a configuration: where it is and what is wrong with it."""
+
+    path: str
+    """Key path, such as ``policies[0].planner.gap``; empty for the whole table."""
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class ConfigError(BdesError, ValueError):
+    """A configuration that cannot be used; lists every mistake found, not only the first.
+
+    Attributes
+    ----------
+    mistakes : tuple of Mistake
+        What is wrong and where.
+    source : str
+        The file, or what was being configured.
+    """
+
+    def __init__(self, mistakes: Sequence[Mistake], source: str = "") -> None:
+        self.mistakes = tuple(mistakes)
+        self.source = source
+        super().__init__(mistakes, source)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.source}: {mistake}" if self.source else str(mistake)
+            for mistake in self.mistakes
+        ]
+        return "\n".join(lines)

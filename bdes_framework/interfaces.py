@@ -1,0 +1,310 @@
+"""The contract: four protocols, what passes between them, and the optional extras.
+
+Nothing here asks anybody to inherit: an object with these methods *is* a policy. Arrays
+go in and out, a block of pulls at a time; shapes are written beside every array.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Annotated, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import numpy as np
+from attrs import AttrsInstance, field, frozen
+from numpy.random import Generator
+
+from bdes_framework.errors import InvalidValueError
+from bdes_framework.kernels import Record, World
+from bdes_framework.model import Instance, Problem
+from bdes_framework.schedule import Schedule
+from bdes_framework.types import FloatArray, IntArray
+
+
+class Kind(str, Enum):
+    """The kinds of thing a plugin can register."""
+
+    ENVIRONMENT = "environment"
+    POLICY = "policy"
+    PLANNER = "planner"
+    NOISE_MODEL = "noise_model"
+    ENGINE = "engine"
+
+    def __str__(self) -> str:
+        return self.value.replace("_", " ")
+
+
+# -- what passes between them ---------------------------------------------------------------
+
+
+@frozen(eq=False)
+class Outcome:
+    """What a block of n pulls brought.
+
+    Parameters
+    ----------
+    rewards : array of float, shape (n,)
+        What was paid, pull by pull. This is all a policy is told.
+    means : array of float, shape (n,)
+        The expected reward of each pull, r·q in a B-DES environment. For the record:
+        regret is counted in these.
+    probabilities : array of float, shape (n,), or None
+        Under noise, the clipped probability each reward was drawn from; None without noise.
+    """
+
+    rewards: FloatArray
+    means: FloatArray
+    probabilities: FloatArray | None = None
+
+
+DiagnosticValue: TypeAlias = bool | int | float | str | FloatArray | IntArray
+"""A scalar, a string, or a small array."""
+
+Diagnostics: TypeAlias = Mapping[str, DiagnosticValue]
+"""A flat mapping from names to what a policy or a plan wants to show of its workings."""
+
+
+@frozen(eq=False)
+class Plan:
+    """A schedule for a known instance, with what it earns and what nothing can exceed.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Exactly as many pulls as the horizon that was asked for.
+    value : float
+        The schedule's total expected reward, recomputed with :meth:`Instance.value`.
+    upper_bound : float
+        Proven: no schedule of that many pulls earns more. ``inf`` when nothing is proven.
+    diagnostics : mapping
+        What the planner wants to show of its work, such as a gap it could not reach.
+    """
+
+    schedule: Schedule
+    value: float
+    upper_bound: float
+    diagnostics: Diagnostics = field(factory=dict)
+
+    @property
+    def arms(self) -> IntArray:
+        """The whole schedule as one array: shape (horizon,)."""
+        return self.schedule.arms
+
+    @property
+    def gap(self) -> float:
+        """How far from optimal the schedule can be at most, relative to the upper bound."""
+        if self.upper_bound == 0:
+            return 0.0
+        return max(self.upper_bound - self.value, 0.0) / self.upper_bound
+
+
+@frozen(eq=False)
+class Benchmark:
+    """What a policy is measured against: the best sequence's expected reward over time.
+
+    Parameters
+    ----------
+    checkpoints : array of int, shape (c,)
+        Rounds, increasing; the last is the horizon.
+    values : array of float, shape (c,)
+        Total expected reward of the benchmark sequence after that many rounds.
+    upper_bound : float
+        Proven: no sequence earns more over the horizon. The difference to ``values[-1]``
+        is the uncertainty of every regret figure computed from this benchmark.
+    """
+
+    checkpoints: IntArray
+    values: FloatArray
+    upper_bound: float
+
+    def __attrs_post_init__(self) -> None:
+        if self.checkpoints.shape != self.values.shape or self.checkpoints.size == 0:
+            raise InvalidValueError(
+                "a benchmark needs one value per checkpoint, got shapes"
+                f" {self.checkpoints.shape} and {self.values.shape}"
+            )
+
+    @property
+    def value(self) -> float:
+        """Total expected reward over the whole horizon (OPT, where the plan is optimal)."""
+        return float(self.values[-1])
+
+    @classmethod
+    def from_plan(cls, plan: Plan, instance: Instance, checkpoints: IntArray) -> "Benchmark":
+        """Follow a plan's own schedule, noting its expected reward at the checkpoints."""
+        totals = np.empty(checkpoints.size)
+        total, q, done = 0.0, instance.q0, 0
+        for index, checkpoint in enumerate(checkpoints.tolist()):
+            part, here = plan.schedule.part(done, checkpoint), instance.starting_at(q)
+            total, q, done = total + here.value(part), here.state_after(part), checkpoint
+            totals[index] = total
+        if done == plan.schedule.n_pulls:
+            totals[-1] = plan.value
+        return cls(checkpoints, totals, plan.upper_bound)
+
+
+# -- the four protocols ---------------------------------------------------------------------
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """Plays arms and pays. Built with its seed, used once; there is no reset.
+
+    Pulling in one block or in several gives the same rewards: luck belongs to the round,
+    not to the call.
+    """
+
+    @property
+    def n_arms(self) -> int:
+        """How many arms there are."""
+
+    def pull(self, arms: IntArray) -> Outcome:
+        """Play ``arms``, shape (n,), n >= 1, in this order, and return what they brought."""
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Chooses arms and learns from rewards.
+
+    A policy is a deterministic function of its config, its seed and the rewards told, so
+    that replaying a log restores it. The arms it plays must not depend on ``limit``.
+    """
+
+    def ask(self, limit: int) -> IntArray:
+        """Return the next arms to play, shape (n,) with 1 <= n <= limit, in playing order.
+
+        ``limit`` is at least 1 and at most the rounds that are left.
+        """
+
+    def tell(self, rewards: FloatArray) -> None:
+        """Learn the rewards of the block just asked for: shape (n,), same order."""
+
+
+@runtime_checkable
+class Planner(Protocol):
+    """Finds a good sequence of arms for a known instance."""
+
+    def plan(self, instance: Instance, horizon: int) -> Plan:
+        """Return a schedule of exactly ``horizon`` pulls, its value and an upper bound."""
+
+
+@runtime_checkable
+class NoiseModel(Protocol):
+    """Mean-zero noise on the state that a reward is drawn from."""
+
+    @property
+    def sigma(self) -> float:
+        """The subGaussian parameter: E exp(s·noise) <= exp(sigma²·s²/2) for every s."""
+
+    def sample(self, size: int, rng: Generator) -> FloatArray:
+        """Draw ``size`` values, shape (size,), from ``rng``.
+
+        Drawing m and then n must equal drawing m + n, so that block sizes never change a
+        result: map a fixed number of uniforms to each value, and reject nothing.
+        """
+
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Runs independent jobs somewhere: in this process, in others, on a cluster."""
+
+    def run(self, jobs: Sequence[Job], execute: Callable[[Job], Result]) -> Iterator[Result]:
+        """Yield ``execute(job)`` once for each job, in any order, as results come in.
+
+        Jobs are picklable, and so is ``execute``, which never raises for a failed job: it
+        returns a result that says so. A job may have a ``cost`` attribute (expected
+        pulls) for the engine to balance work by.
+        """
+
+
+# -- optional extras ------------------------------------------------------------------------
+
+
+@runtime_checkable
+class HasInstance(Protocol):
+    """An environment that is a B-DES instance; a planner can then compute its benchmark."""
+
+    @property
+    def instance(self) -> Instance:
+        """The instance being played."""
+
+
+@runtime_checkable
+class HasBenchmark(Protocol):
+    """An environment that is no B-DES instance but knows its own best sequence."""
+
+    def benchmark(self, checkpoints: IntArray) -> Benchmark:
+        """Return the best sequence's expected reward at these rounds; the last is the horizon."""
+
+
+@runtime_checkable
+class HasDiagnostics(Protocol):
+    """A policy that shows its workings: estimates, phases, decisions."""
+
+    def diagnostics(self) -> Diagnostics:
+        """Return names and scalars, strings or small arrays, as of now."""
+
+
+@runtime_checkable
+class FusedEnvironment(Environment, Protocol):
+    """An environment that can lay its luck open for a fused policy."""
+
+    def open_rounds(self, n: int) -> World:
+        """Draw the luck of the next n rounds, all of which will be played through it."""
+
+
+@runtime_checkable
+class FusedPolicy(Policy, Protocol):
+    """A policy that decides every round and brings a compiled loop of its own.
+
+    ``play`` must choose the same arms, bit for bit, as asking and telling one round at a
+    time, and leave the policy in the same state; the conformance kit checks both.
+    """
+
+    def play(self, world: World, record: Record) -> None:
+        """Play ``len(record.arms)`` rounds through :func:`bdes_framework.kernels.play_round`."""
+
+
+# -- building -------------------------------------------------------------------------------
+
+Reference: TypeAlias = str | Mapping[str, object] | AttrsInstance
+"""How one thing names another: ``"certified"``, ``{"use": "certified", "gap": 1e-5}``, or a
+config object such as ``CertifiedConfig(gap=1e-5)``."""
+
+EnvironmentRef: TypeAlias = Annotated[Reference, Kind.ENVIRONMENT]
+PolicyRef: TypeAlias = Annotated[Reference, Kind.POLICY]
+PlannerRef: TypeAlias = Annotated[Reference, Kind.PLANNER]
+NoiseModelRef: TypeAlias = Annotated[Reference, Kind.NOISE_MODEL]
+
+
+class BuildContext(Protocol):
+    """What a factory is given beside its config. There is no other door."""
+
+    @property
+    def rng(self) -> Generator:
+        """The random stream of what is being built; always the same generator object."""
+
+    def stream(self, name: str) -> Generator:
+        """Return a further stream of its own, independent of ``rng`` and of other names."""
+
+    def environment(self, ref: Reference) -> Environment:
+        """Build a registered environment."""
+
+    def planner(self, ref: Reference) -> Planner:
+        """Build a registered planner."""
+
+    def noise_model(self, ref: Reference) -> NoiseModel:
+        """Build a registered noise model."""
+
+
+class PolicyContext(BuildContext, Protocol):
+    """What a policy's factory is given: also the problem, and other policies."""
+
+    @property
+    def problem(self) -> Problem:
+        """What the learner may know."""
+
+    def policy(self, ref: Reference, problem: Problem | None = None) -> Policy:
+        """Build another registered policy, for this problem or for a part of it."""

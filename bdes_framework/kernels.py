@@ -1,0 +1,113 @@
+"""Compiled sweeps over pulls, shared by the core and by plugins.
+
+Everything here runs the same, bit for bit, with numba and without it (or with
+``NUMBA_DISABLE_JIT=1``), only slower: plain loops over arrays, scalar ``math``
+functions, no fastmath. Plugins compile their own loops with :func:`compiled`.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar, cast
+
+from bdes_framework.types import FloatArray, IntArray
+
+F = TypeVar("F", bound=Callable[..., object])
+
+try:
+    import numba
+except ImportError:  # no wheels for this Python: the same code, interpreted
+
+    def compiled(function: F) -> F:
+        """Return ``function`` itself: numba is not installed."""
+        return function
+else:
+
+    def compiled(function: F) -> F:
+        """Compile ``function`` with numba, cached on disk; without numba it stays as it is."""
+        return cast(F, numba.njit(cache=True)(function))
+
+
+class World(NamedTuple):
+    """A B-DES environment laid open for a fused policy: n rounds of its luck, pre-drawn.
+
+    Only the environment makes one; only :func:`play_round` should touch what is in it.
+    """
+
+    r: FloatArray
+    """Shape (K,): pay-off of each arm."""
+    b: FloatArray
+    """Shape (K,): end state of each arm."""
+    lam: float
+    """Evolution rate."""
+    q: FloatArray
+    """Shape (1,): the state before the next round; moved in place."""
+    uniforms: FloatArray
+    """Shape (n,): one uniform draw per round."""
+    noise: FloatArray
+    """Shape (n,): one draw of the noise per round, or shape (0,) without noise."""
+
+
+class Record(NamedTuple):
+    """Where n rounds are written down: all arrays of shape (n,)."""
+
+    arms: IntArray
+    rewards: FloatArray
+    means: FloatArray
+    """Expected reward r·q, before noise."""
+    probabilities: FloatArray
+    """What the reward was drawn from: the means, or under noise clip(r·(q + noise), 0, 1)."""
+
+
+@compiled
+def play_round(world: World, record: Record, t: int, arm: int) -> float:
+    """Play ``arm`` in round ``t`` of this block; write it down; return the reward."""
+    q = world.q[0]
+    mean = world.r[arm] * q
+    probability = mean
+    if world.noise.size:
+        probability = min(max(world.r[arm] * (q + world.noise[t]), 0.0), 1.0)
+    reward = 1.0 if world.uniforms[t] < probability else 0.0
+    record.arms[t] = arm
+    record.rewards[t] = reward
+    record.means[t] = mean
+    record.probabilities[t] = probability
+    world.q[0] = q + world.lam * (world.b[arm] - q)
+    return reward
+
+
+@compiled
+def sweep_states(b: FloatArray, lam: float, q0: float, arms: IntArray, states: FloatArray) -> float:
+    """Write the state before each pull into ``states``; return the state after the last one.
+
+    ``q += lam * (b - q)`` rather than ``(1 - lam) * q + lam * b``: it drifts less.
+    """
+    q = q0
+    for t in range(arms.size):
+        states[t] = q
+        q = q + lam * (b[arms[t]] - q)
+    return q
+
+
+@compiled
+def sweep_block(world: World, record: Record) -> int:
+    """Play ``record.arms`` in order; return -1, or the first round whose arm is out of range.
+
+    When an arm is out of range, nothing after it is played and the state stays where it was.
+    """
+    n_arms = world.r.size
+    lam = world.lam
+    q = world.q[0]
+    noisy = world.noise.size > 0
+    for t in range(record.arms.size):
+        arm = record.arms[t]
+        if arm < 0 or arm >= n_arms:
+            return t
+        mean = world.r[arm] * q
+        probability = mean
+        if noisy:
+            probability = min(max(world.r[arm] * (q + world.noise[t]), 0.0), 1.0)
+        record.rewards[t] = 1.0 if world.uniforms[t] < probability else 0.0
+        record.means[t] = mean
+        record.probabilities[t] = probability
+        q = q + lam * (world.b[arm] - q)
+    world.q[0] = q
+    return -1

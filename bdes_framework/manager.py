@@ -1,0 +1,388 @@
+"""The library's face on plugins: load them, look things up by name, build them.
+
+This and ``discovery`` are the only users of pluggy. Building a thing looks its name up in
+a table; no hook is called.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib import metadata
+from os import PathLike
+from pathlib import Path
+from typing import cast, get_type_hints
+
+import pluggy
+from attrs import AttrsInstance, frozen
+from numpy.random import Generator, SeedSequence
+from packaging.requirements import InvalidRequirement, Requirement
+
+from bdes_framework import discovery
+from bdes_framework.discovery import PluginRecord, canonical_name
+from bdes_framework.errors import (
+    BdesError,
+    ConfigError,
+    ContractError,
+    Mistake,
+    PluginError,
+    UnknownNameError,
+)
+from bdes_framework.interfaces import (
+    Engine,
+    Environment,
+    Kind,
+    NoiseModel,
+    Planner,
+    Policy,
+    Reference,
+)
+from bdes_framework.model import Problem
+from bdes_framework.registry import Entry, Registry
+from bdes_framework.seeding import Seed, branch, generator
+from bdes_framework.structuring import reference_kind, structure
+from bdes_framework.text import did_you_mean, listed, one_line, quoted
+from bdes_framework.tomlfile import read_toml
+
+_PROTOCOLS: Mapping[Kind, type] = {
+    Kind.ENVIRONMENT: Environment,
+    Kind.POLICY: Policy,
+    Kind.PLANNER: Planner,
+    Kind.NOISE_MODEL: NoiseModel,
+    Kind.ENGINE: Engine,
+}
+
+
+@frozen
+class PluginsConfig:
+    """Which plugins to load: the ``[plugins]`` table of a config file.
+
+    Parameters
+    ----------
+    disabled : list of str
+        Plugins, or whole distributions, that are not to be imported.
+    required : list of str
+        Distributions that must be installed and loaded, as PEP 508 requirements such as
+        ``"my-plugins>=1.2"``.
+    modules : list of str
+        Local plugins to load besides the installed ones: importable modules, or files and
+        package folders by their path, relative to the config file.
+    """
+
+    disabled: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+
+
+class Plugins:
+    """The plugins that were found, and everything the loaded ones registered.
+
+    Made by :func:`load_plugins`. A thing is built from its name and keywords, from a table
+    ``{"use": name, ...}``, or from a config object, which is the fully typed way.
+    """
+
+    def __init__(
+        self, records: Sequence[PluginRecord], registry: Registry, hooks: pluggy.PluginManager
+    ) -> None:
+        self._records = tuple(records)
+        self._registry = registry
+        self._hooks = hooks
+
+    @property
+    def records(self) -> tuple[PluginRecord, ...]:
+        """What became of each plugin: loaded, disabled or failed, in loading order."""
+        return self._records
+
+    def entries(self, kind: Kind | None = None) -> tuple[Entry, ...]:
+        """Return everything registered, or everything of one kind."""
+        if kind is None:
+            return tuple(self._registry)
+        return tuple(self._registry.table(kind).values())
+
+    def environment(self, ref: Reference, *, seed: Seed, **parameters: object) -> Environment:
+        """Build an environment; its luck comes from ``seed`` alone."""
+        return cast(Environment, self._top(Kind.ENVIRONMENT, ref, parameters, seed))
+
+    def policy(
+        self, ref: Reference, problem: Problem, *, seed: Seed, **parameters: object
+    ) -> Policy:
+        """Build a policy for a problem; its random choices come from ``seed`` alone."""
+        return cast(Policy, self._top(Kind.POLICY, ref, parameters, seed, problem))
+
+    def planner(self, ref: Reference, *, seed: Seed = 0, **parameters: object) -> Planner:
+        """Build a planner."""
+        return cast(Planner, self._top(Kind.PLANNER, ref, parameters, seed))
+
+    def noise_model(self, ref: Reference, *, seed: Seed = 0, **parameters: object) -> NoiseModel:
+        """Build a noise model."""
+        return cast(NoiseModel, self._top(Kind.NOISE_MODEL, ref, parameters, seed))
+
+    def engine(self, ref: Reference, **parameters: object) -> Engine:
+        """Build an engine."""
+        return cast(Engine, self._top(Kind.ENGINE, ref, parameters, 0))
+
+    def entry(self, kind: Kind, name: str) -> Entry:
+        """Return what is registered under ``name``, or say what is and why this is not."""
+        found = self._registry.table(kind).get(name)
+        if found is not None:
+            return found
+        for record in self._records:
+            if record.state == "failed" and any(
+                entry.kind is kind and entry.name == name for entry in record.entries
+            ):
+                raise PluginError(
+                    f"{kind} {quoted(name)} belongs to plugin {record.name!r} of {record.origin},"
+                    f" which failed to load: {record.reason}"
+                )
+        names = list(self._registry.table(kind))
+        raise UnknownNameError(
+            f"no {kind} is called {quoted(name)}.{did_you_mean(name, names)}"
+            f" Registered: {listed(names)}.{self._not_loaded()}"
+        )
+
+    def resolve(
+        self,
+        kind: Kind,
+        ref: Reference,
+        parameters: Mapping[str, object] | None = None,
+        source: str = "",
+        path: str = "",
+    ) -> tuple[Entry, AttrsInstance]:
+        """Find what a reference names and check its parameters, nested references included.
+
+        Builds nothing. ``source`` and ``path`` say where the reference stands, for messages.
+        """
+        given = dict(parameters or {})
+        if isinstance(ref, str):
+            entry, values = self.entry(kind, ref), given
+        elif isinstance(ref, Mapping):
+            table = dict(ref)
+            name = table.pop("use", None)
+            if not isinstance(name, str):
+                raise ConfigError([Mistake(path, f"needs 'use', naming a {kind}")], source)
+            entry, values = self.entry(kind, name), table | given
+        else:
+            return self._resolve_config(kind, ref, given)
+        config = structure(entry.config, values, source or f"{kind} {entry.name!r}", path)
+        self._check_nested(config, source or f"{kind} {entry.name!r}", path)
+        return entry, config
+
+    def _resolve_config(
+        self, kind: Kind, config: AttrsInstance, given: Mapping[str, object]
+    ) -> tuple[Entry, AttrsInstance]:
+        if given:
+            raise ConfigError([Mistake("", "give keywords or a config object, not both")])
+        entry = self._registry.of_config(kind, type(config))
+        if entry is None:
+            raise UnknownNameError(
+                f"no {kind} is registered with config class {quoted(type(config).__name__)}."
+                f" Registered: {listed(e.config.__name__ for e in self.entries(kind))}."
+                + self._not_loaded()
+            )
+        self._check_nested(config, f"{kind} {entry.name!r}", "")
+        return entry, config
+
+    def _check_nested(self, config: AttrsInstance, source: str, path: str) -> None:
+        mistakes: list[Mistake] = []
+        for name, hint in get_type_hints(type(config), include_extras=True).items():
+            kind = reference_kind(hint)
+            value = getattr(config, name, None)
+            if kind is None or value is None:
+                continue
+            inner = f"{path}.{name}" if path else name
+            try:
+                self.resolve(kind, value, source=source, path=inner)
+            except ConfigError as error:
+                mistakes += error.mistakes
+            except BdesError as error:
+                mistakes.append(Mistake(inner, str(error)))
+        if mistakes:
+            raise ConfigError(mistakes, source)
+
+    def _top(
+        self,
+        kind: Kind,
+        ref: Reference,
+        parameters: Mapping[str, object],
+        seed: Seed,
+        problem: Problem | None = None,
+    ) -> object:
+        entry, config = self.resolve(kind, ref, parameters)
+        context = _Context(self, branch(seed, kind.value), problem)
+        return self._build(entry, config, context)
+
+    def _build(self, entry: Entry, config: AttrsInstance, context: "_Context") -> object:
+        built = entry.build(config, context)
+        protocol = _PROTOCOLS[entry.kind]
+        if not isinstance(built, protocol):
+            members = [name for name in _members(protocol) if not hasattr(built, name)]
+            raise ContractError(
+                f"plugin {entry.plugin!r} of {entry.distribution}: the factory of {entry.kind}"
+                f" {entry.name!r} returned {quoted(type(built).__name__)}, which lacks"
+                f" {listed(members)}"
+            )
+        return built
+
+    def _not_loaded(self) -> str:
+        out = [f"{r.name} ({r.state})" for r in self._records if r.state != "loaded"]
+        return f" Not loaded: {listed(out)}; see 'bdes plugins'." if out else ""
+
+    def announce(self, hook: str, **arguments: object) -> None:
+        """Fire a run-boundary hook in every plugin; what one raises is only a warning."""
+        for name, plugin in self._hooks.list_name_plugin():
+            others = [other for _, other in self._hooks.list_name_plugin() if other is not plugin]
+            caller = self._hooks.subset_hook_caller(hook, others)
+            try:
+                caller(**arguments)
+            except Exception as error:
+                warnings.warn(
+                    f"plugin {name!r}: {hook} raised {type(error).__name__}:"
+                    f" {one_line(str(error))}",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+
+
+def _members(protocol: type) -> list[str]:
+    return sorted(name for name in vars(protocol) if not name.startswith("_"))
+
+
+class _Context:
+    """What factories are given; the one implementation of BuildContext and PolicyContext."""
+
+    def __init__(self, plugins: Plugins, seed: SeedSequence, problem: Problem | None) -> None:
+        self._plugins = plugins
+        self._seed = seed
+        self._problem = problem
+        self._built = 0
+
+    @cached_property
+    def rng(self) -> Generator:
+        return generator(branch(self._seed, "main"))
+
+    @property
+    def problem(self) -> Problem:
+        if self._problem is None:
+            raise ContractError("only a policy's factory has a problem")
+        return self._problem
+
+    def stream(self, name: str) -> Generator:
+        return generator(branch(self._seed, "stream", name))
+
+    def environment(self, ref: Reference) -> Environment:
+        return cast(Environment, self._nested(Kind.ENVIRONMENT, ref))
+
+    def policy(self, ref: Reference, problem: Problem | None = None) -> Policy:
+        return cast(Policy, self._nested(Kind.POLICY, ref, problem or self.problem))
+
+    def planner(self, ref: Reference) -> Planner:
+        return cast(Planner, self._nested(Kind.PLANNER, ref))
+
+    def noise_model(self, ref: Reference) -> NoiseModel:
+        return cast(NoiseModel, self._nested(Kind.NOISE_MODEL, ref))
+
+    def _nested(self, kind: Kind, ref: Reference, problem: Problem | None = None) -> object:
+        """Build with a stream that depends on how many were built before, and on nothing else."""
+        entry, config = self._plugins.resolve(kind, ref)
+        inner = _Context(self._plugins, branch(self._seed, "nested", self._built), problem)
+        self._built += 1
+        return self._plugins._build(entry, config, inner)
+
+
+def load_plugins(
+    config: PluginsConfig | Mapping[str, object] | str | PathLike[str] | None = None,
+    *,
+    disabled: Sequence[str] = (),
+    required: Sequence[str] = (),
+    modules: Sequence[str] = (),
+) -> Plugins:
+    """Find and load plugins; return them with everything they registered.
+
+    A plugin that fails does not stop the others: look at ``Plugins.records``.
+
+    Parameters
+    ----------
+    config : PluginsConfig, mapping, path or None
+        Which plugins to disable, require or load from local files; a path is read as a TOML
+        file's ``[plugins]`` table, with local files relative to it.
+    disabled, required, modules : sequences of str
+        Added to what ``config`` says.
+
+    Raises
+    ------
+    ConfigError
+        If ``config`` is malformed.
+    PluginError
+        If something required is missing, too old, disabled or failed.
+
+    Examples
+    --------
+    >>> plugins = load_plugins(disabled=["bdes-framework"])
+    >>> [entry.name for entry in plugins.entries() if entry.distribution == "bdes-framework"]
+    []
+    """
+    base = Path.cwd()
+    if config is None:
+        chosen = PluginsConfig()
+    elif isinstance(config, PluginsConfig):
+        chosen = config
+    elif isinstance(config, Mapping):
+        chosen = structure(PluginsConfig, config, "plugins")
+    else:
+        base = Path(config).resolve().parent
+        table = read_toml(Path(config)).get("plugins", {})
+        if not isinstance(table, Mapping):
+            raise ConfigError([Mistake("plugins", "must be a table")], str(config))
+        chosen = structure(PluginsConfig, table, str(config), "plugins")
+    off = (*chosen.disabled, *disabled)
+    candidates = discovery.installed()
+    candidates += [discovery.local(name, base) for name in (*chosen.modules, *modules)]
+    _check_disabled(off, candidates)
+    registry = Registry()
+    records, hooks = discovery.load(candidates, off, registry)
+    for requirement in (*chosen.required, *required):
+        _check_required(requirement, records)
+    return Plugins(records, registry, hooks)
+
+
+def _check_disabled(names: Sequence[str], candidates: Sequence[discovery.Candidate]) -> None:
+    """Refuse to disable what looks like a misspelling of something that is there."""
+    known = {canonical_name(c.name): c.name for c in candidates}
+    known |= {c.distribution: c.distribution for c in candidates}
+    for name in names:
+        hint = did_you_mean(canonical_name(name), known)
+        if canonical_name(name) not in known and hint:
+            raise ConfigError(
+                [Mistake("plugins.disabled", f"no plugin is called {quoted(name)}.{hint}")]
+            )
+
+
+def _check_required(text: str, records: Sequence[PluginRecord]) -> None:
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement as error:
+        raise ConfigError(
+            [
+                Mistake(
+                    "plugins.required", f"{quoted(text)} is no requirement: {one_line(str(error))}"
+                )
+            ]
+        ) from None
+    if requirement.marker is not None and not requirement.marker.evaluate():
+        return
+    name = canonical_name(requirement.name)
+    try:
+        version = metadata.version(requirement.name)
+    except metadata.PackageNotFoundError:
+        raise PluginError(f"required plugin distribution {name!r} is not installed") from None
+    if not requirement.specifier.contains(version, prereleases=True):
+        raise PluginError(
+            f"required plugin distribution {name!r}: {requirement.specifier} is needed,"
+            f" {version} is installed"
+        )
+    own = [record for record in records if record.distribution == name]
+    if not own:
+        raise PluginError(f"required distribution {name!r} is installed but announces no plugin")
+    for record in own:
+        if record.state != "loaded":
+            why = f": {record.reason}" if record.reason else ""
+            raise PluginError(f"required plugin {record.name!r} of {name} is {record.state}{why}")

@@ -1,0 +1,280 @@
+"""From tables and keywords to attrs configs: strict about types, and clear when refusing.
+
+TOML tables and library keywords come through the same door. Nothing is coerced but an
+integer to a float and a list to an array; every mistake is found, not only the first.
+"""
+
+import math
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+import attrs
+import cattrs
+import numpy as np
+from attrs import AttrsInstance
+from cattrs.cols import homogenous_tuple_structure_factory, list_structure_factory
+from cattrs.errors import (
+    ClassValidationError,
+    ForbiddenExtraKeysError,
+    IterableValidationError,
+)
+from cattrs.gen import make_dict_structure_fn
+
+from bdes_framework.errors import BdesError, ConfigError, Mistake
+from bdes_framework.interfaces import Kind
+from bdes_framework.text import did_you_mean, listed, one_line, quoted
+
+T = TypeVar("T", bound=AttrsInstance)
+
+
+class _RefusedError(ValueError):
+    """A value of a wrong type; its message is meant for people."""
+
+
+def structure(config: type[T], values: Mapping[str, object], source: str = "", path: str = "") -> T:
+    """Make a ``config`` from plain values, or raise ConfigError with every mistake found.
+
+    Parameters
+    ----------
+    config : attrs class
+        Its fields are the parameters allowed.
+    values : mapping
+        Parameter names and values, as read from TOML or given as keywords.
+    source : str
+        What the values belong to, for the message: a file, or a plugin's name.
+    path : str
+        Key path of the table inside ``source``.
+    """
+    try:
+        return _converter.structure(dict(values), config)
+    except Exception as error:
+        raise ConfigError(list(_mistakes(error, path)), source) from None
+
+
+def reference_kind(hint: object) -> Kind | None:
+    """Return which kind of thing a type such as ``PlannerRef`` refers to, or None."""
+    if get_origin(hint) is Annotated:
+        for note in get_args(hint)[1:]:
+            if isinstance(note, Kind):
+                return note
+    if is_union(hint):
+        kinds = [kind for kind in map(reference_kind, get_args(hint)) if kind is not None]
+        return kinds[0] if kinds else None
+    return None
+
+
+def is_union(hint: object) -> bool:
+    """Say whether a type is ``A | B``, however it was spelled."""
+    return get_origin(hint) in (Union, types.UnionType)
+
+
+# -- hooks: one per family of types ---------------------------------------------------------
+
+
+def _boolean(value: object, _: object) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise _RefusedError(f"expected true or false, got {quoted(value)}")
+    return bool(value)
+
+
+def _integer(value: object, _: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise _RefusedError(f"expected an integer, got {quoted(value)}")
+    return int(value)
+
+
+def _number(value: object, _: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise _RefusedError(f"expected a number, got {quoted(value)}")
+    if math.isnan(value):
+        raise _RefusedError("expected a number, got NaN")
+    return float(value)
+
+
+def _string(value: object, _: object) -> str:
+    if not isinstance(value, str):
+        raise _RefusedError(f"expected a string, got {quoted(value)}")
+    return value
+
+
+def _nothing(value: object, _: object) -> None:
+    if value is not None:
+        raise _RefusedError(f"expected nothing, got {quoted(value)}")
+
+
+def _literal(hint: Any) -> Callable[[object, object], object]:
+    allowed = get_args(hint)
+
+    def hook(value: object, _: object) -> object:
+        for option in allowed:
+            if type(option) is type(value) and option == value:
+                return value
+        hint_text = did_you_mean(str(value), map(str, allowed))
+        options = ", ".join(repr(option) for option in allowed)
+        raise _RefusedError(f"expected one of {options}, got {quoted(value)}.{hint_text}")
+
+    return hook
+
+
+def _union(hint: Any) -> Callable[[object, object], object]:
+    members = get_args(hint)
+
+    def hook(value: object, _: object) -> object:
+        if value is None and type(None) in members:
+            return None
+        refusals: list[str] = []
+        for member in members:
+            if member is type(None):
+                continue
+            try:
+                return _converter.structure(value, member)
+            except Exception as error:
+                refusals += [str(mistake) for mistake in _mistakes(error, "")]
+        raise _RefusedError("; or ".join(dict.fromkeys(refusals)))
+
+    return hook
+
+
+def _array(hint: Any) -> Callable[[object, object], object]:
+    (dtype,) = get_args(get_args(hint)[1])
+
+    def hook(value: object, _: object) -> object:
+        if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str | bytes):
+            raise _RefusedError(f"expected a list of numbers, got {quoted(value)}")
+        try:
+            array = np.array(value)
+        except ValueError:
+            raise _RefusedError(f"expected a list of numbers, got {quoted(value)}") from None
+        wanted = np.issubdtype(dtype, np.floating)
+        if array.size and not (
+            np.issubdtype(array.dtype, np.integer)
+            or (wanted and np.issubdtype(array.dtype, np.floating))
+        ):
+            raise _RefusedError(
+                f"expected a list of {'numbers' if wanted else 'integers'}, got {quoted(value)}"
+            )
+        return array.astype(dtype)
+
+    return hook
+
+
+def _reference(hint: Any) -> Callable[[object, object], object]:
+    kind = reference_kind(hint)
+
+    def hook(value: object, _: object) -> object:
+        if isinstance(value, str) or attrs.has(type(value)):
+            return value
+        if isinstance(value, Mapping) and isinstance(value.get("use"), str):
+            return dict(value)
+        raise _RefusedError(
+            f"expected the name of a {kind} or a table with 'use' naming one, got {quoted(value)}"
+        )
+
+    return hook
+
+
+def _sequence(factory: Callable[..., Any]) -> Callable[..., Callable[[object, object], object]]:
+    def make(hint: Any, converter: cattrs.BaseConverter) -> Callable[[object, object], object]:
+        inner = factory(hint, converter)
+
+        def hook(value: object, kind: object) -> object:
+            if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str | bytes):
+                raise _RefusedError(f"expected a list, got {quoted(value)}")
+            return inner(value, kind)
+
+        return hook
+
+    return make
+
+
+def _table(cls: Any, converter: cattrs.BaseConverter) -> Callable[[object, object], object]:
+    inner = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True)
+
+    def hook(value: object, kind: object) -> object:
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, Mapping):
+            raise _RefusedError(f"expected a table, got {quoted(value)}")
+        return inner(dict(value), kind)
+
+    return hook
+
+
+def _is(origin: object) -> Callable[[Any], bool]:
+    return lambda hint: get_origin(hint) is origin
+
+
+def _is_homogenous_tuple(hint: Any) -> bool:
+    return get_origin(hint) is tuple and get_args(hint)[-1:] == (...,)
+
+
+def _is_reference(hint: Any) -> bool:
+    return get_origin(hint) is Annotated and reference_kind(hint) is not None
+
+
+def _make_converter() -> cattrs.Converter:
+    converter = cattrs.Converter(forbid_extra_keys=True, detailed_validation=True)
+    for scalar, hook in (
+        (bool, _boolean),
+        (int, _integer),
+        (float, _number),
+        (str, _string),
+        (type(None), _nothing),
+    ):
+        converter.register_structure_hook(scalar, hook)
+    for belongs, factory in (
+        (_is(list), _sequence(list_structure_factory)),
+        (_is_homogenous_tuple, _sequence(homogenous_tuple_structure_factory)),
+        (attrs.has, _table),
+    ):
+        converter.register_structure_hook_factory(belongs, factory)
+    for belongs, make in (
+        (_is(Literal), _literal),
+        (is_union, _union),
+        (_is(np.ndarray), _array),
+        (_is_reference, _reference),
+    ):
+        converter.register_structure_hook_factory(belongs, make)
+    return converter
+
+
+# -- what went wrong, in words --------------------------------------------------------------
+
+
+def _mistakes(error: BaseException, path: str) -> Sequence[Mistake]:
+    if isinstance(error, ClassValidationError):
+        with_notes, without = error.group_exceptions()
+        found = [m for exc, note in with_notes for m in _mistakes(exc, _join(path, note.name))]
+        for exc in without:
+            if isinstance(exc, KeyError):
+                found.append(Mistake(_join(path, str(exc.args[0])), "is required but missing"))
+            else:
+                found += _mistakes(exc, path)
+        return found
+    if isinstance(error, IterableValidationError):
+        with_indices, rest = error.group_exceptions()
+        found = [m for exc, note in with_indices for m in _mistakes(exc, f"{path}[{note.index}]")]
+        return found + [m for exc in rest for m in _mistakes(exc, path)]
+    if isinstance(error, ForbiddenExtraKeysError):
+        allowed = [attribute.name for attribute in attrs.fields(error.cl)]
+        return [
+            Mistake(
+                _join(path, key),
+                f"is not a parameter.{did_you_mean(key, allowed)} Allowed: {listed(allowed)}",
+            )
+            for key in sorted(error.extra_fields)
+        ]
+    if isinstance(error, KeyError):
+        return [Mistake(path, "is required but missing")]
+    if isinstance(error, _RefusedError | BdesError):
+        return [Mistake(path, str(error))]
+    return [Mistake(path, one_line(f"{error}" or type(error).__name__))]
+
+
+def _join(path: str, key: str) -> str:
+    shown = key if key.isidentifier() else quoted(key)
+    return f"{path}.{shown}" if path else shown
+
+
+_converter = _make_converter()

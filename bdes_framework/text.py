@@ -1,0 +1,60 @@
+"""Words for people: nearest matches, and untrusted text made safe to print.
+
+Names and values come from config files and from other people's plugins; everything
+that quotes them in a message goes through :func:`quoted`.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+LONGEST_QUOTE = 80
+LONGEST_LIST = 20
+
+
+def quoted(value: object, limit: int = LONGEST_QUOTE) -> str:
+    r"""Return ``value`` quoted on one line, control characters escaped, at most ``limit`` long.
+
+    >>> quoted("two\nlines")
+    "'two\\nlines'"
+    """
+    text = ascii_controls(repr(value))
+    if len(text) <= limit:
+        return text
+    return text[: limit - 12] + f"… ({len(text)} chars)"
+
+
+def ascii_controls(text: str) -> str:
+    """Escape what could move a terminal's cursor or reverse its text; keep newlines out too."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """Return ``text`` on one line, white space folded, control characters escaped, shortened."""
+    folded = ascii_controls(" ".join(text.split()))
+    return folded if len(folded) <= limit else folded[: limit - 1] + "…"
+
+
+def nearest(word: str, allowed: Iterable[str]) -> str | None:
+    """Return the entry of ``allowed`` that ``word`` most likely meant, if any is close."""
+    matches = get_close_matches(word[:100], list(allowed), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def did_you_mean(word: str, allowed: Iterable[str]) -> str:
+    """Return `` Did you mean 'x'?`` (with its leading space), or nothing.
+
+    >>> did_you_mean("ucb", ["ucb1", "exp3"])
+    " Did you mean 'ucb1'?"
+    """
+    match = nearest(word, allowed)
+    return f" Did you mean {quoted(match)}?" if match is not None else ""
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as a readable list: sorted, shortened when there are very many."""
+    ordered = sorted(names)
+    if not ordered:
+        return "none"
+    shown = ", ".join(ascii_controls(name) for name in ordered[:LONGEST_LIST])
+    more = len(ordered) - LONGEST_LIST
+    return f"{shown} and {more} more" if more > 0 else shown

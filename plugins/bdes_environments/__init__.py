@@ -1,0 +1,13 @@
+"""The paper's environment, as a plugin."""
+
+from bdes_framework import Registrar, hookimpl
+
+BDES_API_VERSION = 1
+
+
+@hookimpl
+def bdes_register(registrar: Registrar) -> None:
+    """Register ``bernoulli``."""
+    from bdes_environments.bernoulli import BernoulliConfig, build
+
+    registrar.environment("bernoulli", BernoulliConfig, build)
