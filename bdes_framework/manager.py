@@ -5,8 +5,8 @@ a table; no hook is called.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property
 from importlib import metadata
 from os import PathLike
 from pathlib import Path
@@ -81,11 +81,20 @@ class Plugins:
     """
 
     def __init__(
-        self, records: Sequence[PluginRecord], registry: Registry, hooks: pluggy.PluginManager
+        self,
+        records: Sequence[PluginRecord],
+        registry: Registry,
+        hooks: pluggy.PluginManager,
+        chosen: "_Choice",
     ) -> None:
         self._records = tuple(records)
         self._registry = registry
         self._hooks = hooks
+        self._chosen = chosen
+
+    def __reduce__(self) -> tuple[Callable[["_Choice"], "Plugins"], tuple["_Choice"]]:
+        # Other processes load plugins by name themselves; modules and factories do not travel.
+        return _load_once, (self._chosen,)
 
     @property
     def records(self) -> tuple[PluginRecord, ...]:
@@ -228,12 +237,13 @@ class Plugins:
 
     def announce(self, hook: str, **arguments: object) -> None:
         """Fire a run-boundary hook in every plugin; what one raises is only a warning."""
-        for name, plugin in self._hooks.list_name_plugin():
-            others = [other for _, other in self._hooks.list_name_plugin() if other is not plugin]
-            caller = self._hooks.subset_hook_caller(hook, others)
+        implementations = getattr(self._hooks.hook, hook).get_hookimpls()
+        for plugin in [implementation.plugin for implementation in implementations]:
+            others = [other for other in self._hooks.get_plugins() if other is not plugin]
             try:
-                caller(**arguments)
+                self._hooks.subset_hook_caller(hook, others)(**arguments)
             except Exception as error:
+                name = self._hooks.get_name(plugin)
                 warnings.warn(
                     f"plugin {name!r}: {hook} raised {type(error).__name__}:"
                     f" {one_line(str(error))}",
@@ -333,15 +343,38 @@ def load_plugins(
         if not isinstance(table, Mapping):
             raise ConfigError([Mistake("plugins", "must be a table")], str(config))
         chosen = structure(PluginsConfig, table, str(config), "plugins")
-    off = (*chosen.disabled, *disabled)
+    return _load(
+        _Choice(
+            disabled=(*chosen.disabled, *disabled),
+            required=(*chosen.required, *required),
+            modules=(*chosen.modules, *modules),
+            base=base,
+        )
+    )
+
+
+@frozen
+class _Choice(PluginsConfig):
+    """Everything that decides which plugins are loaded; small, hashable, picklable."""
+
+    base: Path = Path()
+
+
+def _load(choice: _Choice) -> Plugins:
     candidates = discovery.installed()
-    candidates += [discovery.local(name, base) for name in (*chosen.modules, *modules)]
-    _check_disabled(off, candidates)
+    candidates += [discovery.local(module, choice.base) for module in choice.modules]
+    _check_disabled(choice.disabled, candidates)
     registry = Registry()
-    records, hooks = discovery.load(candidates, off, registry)
-    for requirement in (*chosen.required, *required):
+    records, hooks = discovery.load(candidates, choice.disabled, registry)
+    for requirement in choice.required:
         _check_required(requirement, records)
-    return Plugins(records, registry, hooks)
+    return Plugins(records, registry, hooks, choice)
+
+
+@cache
+def _load_once(choice: _Choice) -> Plugins:
+    """Load what a pickle names; a worker process does so once, not once a batch."""
+    return _load(choice)
 
 
 def _check_disabled(names: Sequence[str], candidates: Sequence[discovery.Candidate]) -> None:

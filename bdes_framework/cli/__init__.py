@@ -1,1 +1,113 @@
-"""The command line."""
+"""The command line: ``bdes``. One file a command group; nothing heavy before it is needed."""
+
+import sys
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+
+import click
+
+from bdes_framework._version import __version__
+from bdes_framework.errors import BdesError
+from bdes_framework.text import one_line
+
+COMMANDS_GROUP = "bdes_framework.commands"
+"""Entry-point group in which other distributions announce commands of their own."""
+
+_OWN_COMMANDS = {
+    "plugins": ("bdes_framework.cli.plugins:plugins", "List plugins, and what went wrong."),
+    "run": ("bdes_framework.cli.run:run", "Run an experiment described in a TOML file."),
+}
+
+
+class _Commands(click.Group):
+    """Lists commands from a table and from metadata; imports one only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*_OWN_COMMANDS, *sorted(set(_foreign_commands()) - set(_OWN_COMMANDS))]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _OWN_COMMANDS:
+            module, name = _OWN_COMMANDS[cmd_name][0].split(":")
+            command = getattr(import_module(module), name)
+        else:
+            point = _foreign_commands().get(cmd_name)
+            if point is None:
+                return None
+            command = _load_foreign(point)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from bdes_framework.text import did_you_mean, listed, quoted
+
+        name = args[0] if args else ""
+        known = self.list_commands(ctx)
+        if name not in known and not name.startswith("-"):
+            ctx.fail(
+                f"no command is called {quoted(name)}.{did_you_mean(name, known)}"
+                f" Commands: {listed(known)}"
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        foreign = _foreign_commands()
+        rows = [(name, text) for name, (_, text) in _OWN_COMMANDS.items()]
+        rows += [
+            (one_line(name), f"From {one_line(_provider(foreign[name]))}.")
+            for name in self.list_commands(ctx)[len(_OWN_COMMANDS) :]
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _foreign_commands() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=COMMANDS_GROUP)}
+
+
+def _provider(point: EntryPoint) -> str:
+    return point.dist.metadata["Name"] if point.dist is not None else "an unknown distribution"
+
+
+def _load_foreign(point: EntryPoint) -> click.Command:
+    try:
+        command = point.load()
+    except Exception as error:
+        raise click.UsageError(
+            f"command {point.name!r} of {_provider(point)} cannot be loaded:"
+            f" {type(error).__name__}: {one_line(str(error))}"
+        ) from None
+    if not isinstance(command, click.Command):
+        raise click.UsageError(
+            f"command {point.name!r} of {_provider(point)} is no click command but"
+            f" {type(command).__name__}"
+        )
+    return command
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="bdes %(version)s")
+def bdes() -> None:
+    """Bandits with deterministically evolving states.
+
+    Describe an experiment in a TOML file and run it; environments, policies, planners and
+    noise models are plugins, found wherever they are installed.
+    """
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 done, 1 the work failed, 2 the request was wrong."""
+    try:
+        bdes.main(prog_name="bdes", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except BdesError as error:
+        click.echo(f"bdes: error: {error}", err=True)
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("bdes: stopped", err=True)
+        sys.exit(130)

@@ -1,0 +1,140 @@
+"""``bdes plugins``: every plugin, what it registered, and why it failed if it did."""
+
+import json
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bdes_framework.cli.options import chosen_plugins, plugin_options
+from bdes_framework.discovery import PluginRecord
+from bdes_framework.errors import UnknownNameError
+from bdes_framework.manager import Plugins
+from bdes_framework.parameters import parameters_of
+from bdes_framework.registry import Entry
+from bdes_framework.text import ascii_controls, did_you_mean, listed, quoted
+
+_STYLES = {"loaded": "green", "disabled": "yellow", "failed": "bold red"}
+
+
+@click.group(invoke_without_command=True)
+@plugin_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.pass_context
+def plugins(
+    context: click.Context,
+    config: Path | None,
+    modules: tuple[str, ...],
+    disabled: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """List plugins: what each registered, or why it failed."""
+    loaded = chosen_plugins(config, modules, disabled)
+    context.obj = loaded
+    if context.invoked_subcommand is not None:
+        return
+    if as_json:
+        click.echo(json.dumps([_as_json(record) for record in loaded.records], indent=2))
+        return
+    console = Console()
+    widths = _widths(loaded)
+    for record in loaded.records:
+        _list_record(console, record, widths)
+    if not loaded.records:
+        console.print("No plugins found.")
+    if any(record.state == "failed" for record in loaded.records):
+        console.print("'bdes plugins show PLUGIN' prints a failure's whole traceback.")
+
+
+@plugins.command()
+@click.argument("name")
+@click.pass_obj
+def show(loaded: Plugins, name: str) -> None:
+    """Show the parameters of a registered NAME, or one plugin by its NAME."""
+    console = Console()
+    entries = [entry for entry in loaded.entries() if entry.name == name]
+    records = [record for record in loaded.records if record.name == name]
+    if not entries and not records:
+        known = [e.name for e in loaded.entries()] + [r.name for r in loaded.records]
+        raise UnknownNameError(
+            f"nothing is called {quoted(name)}.{did_you_mean(name, known)} Known: {listed(known)}"
+        )
+    for entry in entries:
+        _show_entry(console, entry)
+    for record in records:
+        _show_record(console, record)
+
+
+def _widths(loaded: Plugins) -> tuple[int, int]:
+    entries = [entry for record in loaded.records for entry in record.entries]
+    kinds = max((len(str(entry.kind)) for entry in entries), default=0)
+    return kinds, max((len(entry.name) for entry in entries), default=0)
+
+
+def _list_record(console: Console, record: PluginRecord, widths: tuple[int, int]) -> None:
+    """Print one plugin as a heading and a table of what it registered, or of why not."""
+    console.print(
+        Text.assemble(
+            (ascii_controls(record.name), "bold"),
+            f"  {ascii_controls(record.origin)}  ",
+            (record.state, _STYLES[record.state]),
+        )
+    )
+    table = Table.grid(padding=(0, 1, 0, 2), pad_edge=True)
+    if record.state == "loaded":
+        table.add_column(min_width=widths[0], no_wrap=True)
+        table.add_column(min_width=widths[1], no_wrap=True)
+        for entry in record.entries:
+            table.add_row(str(entry.kind), _safe(entry.name), _safe(entry.summary))
+    elif record.reason:
+        table.add_row(Text(ascii_controls(record.reason), style="red"))
+    console.print(table)
+
+
+def _as_json(record: PluginRecord) -> dict[str, object]:
+    return {
+        "plugin": record.name,
+        "distribution": record.distribution,
+        "version": record.version,
+        "state": record.state,
+        "reason": record.reason,
+        "registered": [
+            {"kind": entry.kind.value, "name": entry.name, "summary": entry.summary}
+            for entry in (record.entries if record.state == "loaded" else ())
+        ],
+    }
+
+
+def _show_entry(console: Console, entry: Entry) -> None:
+    console.print(Text(f"{entry.kind} {entry.name}", style="bold"))
+    console.print(_safe(entry.summary))
+    console.print(_safe(f"from plugin {entry.plugin} of {entry.distribution}"), style="dim")
+    parameters = parameters_of(entry.config)
+    if not parameters:
+        console.print("It has no parameters.")
+        return
+    table = Table(pad_edge=False, box=None, header_style="bold")
+    for heading in ("Parameter", "Type", "Default", "Meaning"):
+        table.add_column(heading, overflow="fold", no_wrap=heading == "Parameter")
+    for parameter in parameters:
+        default = "required" if parameter.default is None else parameter.default
+        table.add_row(*map(_safe, (parameter.name, parameter.type, default, parameter.meaning)))
+    console.print(table)
+
+
+def _show_record(console: Console, record: PluginRecord) -> None:
+    console.print(Text(f"plugin {record.name}", style="bold"), _safe(f"of {record.origin}:"),
+                  Text(record.state, style=_STYLES[record.state]))  # fmt: skip
+    if record.state == "loaded":
+        for entry in record.entries:
+            console.print(_safe(f"  {entry.kind} {entry.name}: {entry.summary}"))
+    elif record.details:
+        for line in record.details.splitlines():
+            console.print(_safe(line))
+
+
+def _safe(text: str) -> Text:
+    """Return other people's text as plain text: no markup, no control characters."""
+    return Text(ascii_controls(text))

@@ -1,0 +1,86 @@
+"""Shared fixtures: plugins that are really installed or really local, never mocked."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# Compiling on first use breaks any deadline; the same examples every time keep CI steady.
+settings.register_profile("steady", deadline=None, derandomize=True)
+settings.load_profile("steady")
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+GOOD = """
+import numpy as np
+from attrs import frozen
+from bdes_framework import hookimpl
+
+BDES_API_VERSION = 1
+
+@frozen
+class Config:
+    '''Always plays arm 0.'''
+
+class First:
+    def ask(self, limit):
+        return np.zeros(limit, dtype=np.int64)
+    def tell(self, rewards):
+        pass
+
+def build(config, context):
+    return First()
+
+@hookimpl
+def bdes_register(registrar):
+    registrar.policy("{name}", Config, build)
+"""
+
+Install = Callable[..., Path]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Return a function that installs a distribution with one plugin module.
+
+    Writes the module and its ``.dist-info`` into a folder on ``sys.path``, which is what an
+    installer does.
+    """
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    modules: list[str] = []
+
+    def install(
+        distribution: str,
+        source: str,
+        *,
+        version: str = "1.0",
+        group: str = "bdes_framework",
+        target: str = "",
+    ) -> Path:
+        module = distribution.replace("-", "_")
+        modules.append(module)
+        (site / f"{module}.py").write_text(source)
+        info = site / f"{module}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n"
+        )
+        (info / "entry_points.txt").write_text(f"[{group}]\n{module} = {target or module}\n")
+        importlib.invalidate_caches()
+        return site
+
+    yield install
+    for module in modules:
+        sys.modules.pop(module, None)
+
+
+@pytest.fixture
+def good_plugin() -> Callable[[str], str]:
+    """Return the source of a plugin that registers one policy under a name."""
+    return lambda name: GOOD.replace("{name}", name)

@@ -1,0 +1,211 @@
+"""The model against its definition: the recurrence, written out by hand in the test."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bdes_framework import (
+    Benchmark,
+    Instance,
+    InvalidValueError,
+    Plan,
+    Problem,
+    Schedule,
+    Segment,
+    alternating_limit,
+    settling_pulls,
+    state_after_repeating,
+)
+
+unit = st.floats(0, 1)
+rates = st.one_of(st.sampled_from([0.0, 1.0, 1e-9, 0.5]), unit)
+arm_pairs = st.lists(st.tuples(unit, unit), min_size=1, max_size=5)
+
+
+def play_by_hand(instance: Instance, arms: list[int]) -> tuple[list[float], float, float]:
+    """Follow the definition with Python floats: states, total reward, final state."""
+    q, states, total = instance.q0, [], 0.0
+    for arm in arms:
+        states.append(q)
+        total += float(instance.r[arm]) * q
+        q = (1 - instance.lam) * q + instance.lam * float(instance.b[arm])
+    return states, total, q
+
+
+@given(arm_pairs, rates, unit, st.data())
+def test_states_rewards_and_value_follow_the_recurrence(
+    pairs: list[tuple[float, float]], lam: float, q0: float, data: st.DataObject
+) -> None:
+    instance = Instance([r for r, _ in pairs], [b for _, b in pairs], lam, q0)
+    arms = data.draw(st.lists(st.integers(0, len(pairs) - 1), min_size=1, max_size=30))
+    states, total, last = play_by_hand(instance, arms)
+    np.testing.assert_allclose(instance.states(arms), states, atol=1e-14)
+    np.testing.assert_allclose(instance.expected_rewards(arms).sum(), total, atol=1e-13)
+    assert instance.value(arms) == pytest.approx(total, abs=1e-13)
+    assert instance.state_after(arms) == pytest.approx(last, abs=1e-14)
+
+
+@given(arm_pairs, rates, st.floats(1e-3, 1e3), st.data())
+def test_scaling_by_c_changes_no_schedule_s_value(
+    pairs: list[tuple[float, float]], lam: float, c: float, data: st.DataObject
+) -> None:
+    instance = Instance([r for r, _ in pairs], [b for _, b in pairs], lam)
+    arms = data.draw(st.lists(st.integers(0, len(pairs) - 1), min_size=1, max_size=30))
+    assert instance.scaled(c).value(arms) == pytest.approx(instance.value(arms), rel=1e-12)
+
+
+@given(arm_pairs, rates, st.data())
+def test_a_schedule_of_segments_is_worth_what_its_arms_are(
+    pairs: list[tuple[float, float]], lam: float, data: st.DataObject
+) -> None:
+    instance = Instance([r for r, _ in pairs], [b for _, b in pairs], lam)
+    some_arms = st.lists(st.integers(0, len(pairs) - 1), min_size=1, max_size=4)
+    segments = data.draw(st.lists(st.tuples(some_arms, st.integers(1, 50)), min_size=1, max_size=4))
+    schedule = Schedule([Segment(arms, repeats) for arms, repeats in segments])
+    assert instance.value(schedule) == pytest.approx(instance.value(schedule.arms), rel=1e-12)
+    assert instance.state_after(schedule) == pytest.approx(
+        instance.state_after(schedule.arms), rel=1e-12, abs=1e-300
+    )
+
+
+def test_millions_of_pulls_are_valued_and_a_billion_repeats_cost_nothing() -> None:
+    instance = Instance([0.9, 0.3], [0.1, 1.0], 0.3)
+    arms = np.tile([0, 1], 10**6)
+    limit = alternating_limit(0.1, 1.0, 0.3), alternating_limit(1.0, 0.1, 0.3)
+    gain = 0.9 * limit[0] + 0.3 * limit[1]
+    # From q = 1 the transient is worth less than two rewards.
+    assert instance.value(arms) / 10**6 == pytest.approx(gain, abs=2 / 10**6)
+    billion = Schedule([Segment([0, 1], 10**9)])
+    assert instance.value(billion) / 10**9 == pytest.approx(gain, abs=2 / 10**9)
+
+
+@pytest.mark.parametrize("lam", [1.0, 0.5, 1e-3, 1e-6, 0.0])
+def test_the_sweep_stays_on_the_closed_form_over_a_million_pulls(lam: float) -> None:
+    instance = Instance([1.0], [0.15], lam)
+    states = instance.states(np.zeros(10**6, dtype=np.int64))
+    exact = [state_after_repeating(1.0, 0.15, lam, n) for n in (0, 1, 10, 1000, 10**6 - 1)]
+    tolerance = 1e-12 if lam >= 1e-3 else 1e-10
+    np.testing.assert_allclose(states[[0, 1, 10, 1000, -1]], exact, rtol=0, atol=tolerance)
+
+
+def test_a_long_irregular_schedule_stays_on_the_closed_form_sum() -> None:
+    rng = np.random.default_rng(0)
+    b = rng.random(5)
+    arms = rng.integers(0, 5, 10**6)
+    for lam, tolerance in ((0.3, 1e-12), (1e-3, 1e-12), (1e-5, 1e-10)):
+        instance = Instance(np.ones(5), b, lam)
+        t = 999_999
+        # q_t = (1-lam)^t + lam * sum over s < t of (1-lam)^(t-1-s) b[arm_s], summed exactly.
+        weights = lam * (1 - lam) ** np.arange(t - 1, -1, -1.0)
+        exact = math.fsum(weights * b[arms[:t]]) + (1 - lam) ** t
+        assert instance.states(arms)[t] == pytest.approx(exact, abs=tolerance)
+
+
+@pytest.mark.parametrize("lam", [1e-4, 0.01, 0.3, 0.5, 0.99, 1.0])
+@pytest.mark.parametrize("eps", [0.5, 0.1, 1e-3])
+def test_settling_pulls_is_the_smallest_number_that_settles(lam: float, eps: float) -> None:
+    n = settling_pulls(lam, eps)
+    assert (1 - lam) ** n <= lam * eps
+    assert n == 0 or (1 - lam) ** (n - 1) > lam * eps
+    for q, b in itertools.product((0.0, 1.0), repeat=2):
+        assert abs(state_after_repeating(q, b, lam, n) - b) <= eps
+
+
+def test_nothing_settles_at_lam_zero() -> None:
+    with pytest.raises(InvalidValueError, match="lam = 0"):
+        settling_pulls(0.0, 0.1)
+    with pytest.raises(InvalidValueError, match="lam = 0"):
+        alternating_limit(0.2, 0.4, 0.0)
+
+
+@pytest.mark.parametrize("lam", [0.05, 0.3, 1.0])
+def test_alternating_for_long_reaches_the_limit(lam: float) -> None:
+    instance = Instance([1.0, 1.0], [0.2, 0.7], lam)
+    states = instance.states(np.tile([0, 1], 1000))
+    assert states[-2] == pytest.approx(alternating_limit(0.2, 0.7, lam), abs=1e-12)
+    assert states[-1] == pytest.approx(alternating_limit(0.7, 0.2, lam), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("r", "b", "lam", "q0", "message"),
+    [
+        ([], [], 0.5, 1.0, "at least one arm"),
+        ([[0.5]], [[0.5]], 0.5, 1.0, "shape"),
+        ([0.5, 0.5], [0.5], 0.5, 1.0, "2 and 1"),
+        ([math.nan], [0.5], 0.5, 1.0, "finite"),
+        ([0.5], [math.inf], 0.5, 1.0, "finite"),
+        ([-0.1], [0.5], 0.5, 1.0, "at least 0"),
+        (["x"], [0.5], 0.5, 1.0, "number"),
+        ([0.5], [0.5], 1.1, 1.0, r"\[0, 1\]"),
+        ([0.5], [0.5], math.nan, 1.0, r"\[0, 1\]"),
+        ([0.5], [0.5], True, 1.0, r"\[0, 1\]"),
+        ([0.5], [0.5], 0.5, -1.0, "q0"),
+        ([0.5], [0.5], 0.5, math.inf, "q0"),
+    ],
+)
+def test_a_bad_instance_is_refused(
+    r: list[float], b: list[float], lam: float, q0: float, message: str
+) -> None:
+    with pytest.raises(InvalidValueError, match=message):
+        Instance(r, b, lam, q0)
+
+
+def test_planners_may_be_given_numbers_above_one() -> None:
+    assert Instance([5.0], [3.0], 0.5, 2.0).value([0, 0]) == pytest.approx(5 * 2 + 5 * 2.5)
+
+
+@pytest.mark.parametrize("arms", [[2], [-1], [], [0.5], [[0]]])
+def test_bad_arms_are_refused(arms: list[int]) -> None:
+    with pytest.raises(InvalidValueError):
+        Instance([0.5, 0.5], [0.5, 0.5], 0.5).states(arms)
+
+
+def test_an_instance_cannot_be_changed_from_outside() -> None:
+    r = np.array([0.5, 0.5])
+    instance = Instance(r, [0.1, 0.2], 0.5)
+    r[0] = 0.9
+    assert instance.r[0] == 0.5
+    with pytest.raises(ValueError, match="read-only"):
+        instance.r[0] = 0.9
+    assert instance == Instance([0.5, 0.5], [0.1, 0.2], 0.5)
+    assert instance != Instance([0.5, 0.4], [0.1, 0.2], 0.5)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"n_arms": 0},
+        {"horizon": 0},
+        {"horizon": 1.5},
+        {"lam": 2.0},
+        {"replenishing_arm": 3},
+        {"replenishing_arm": -1},
+        {"q0": math.nan},
+    ],
+)
+def test_a_bad_problem_is_refused(wrong: dict[str, float]) -> None:
+    good: dict[str, float] = {"n_arms": 3, "horizon": 10}
+    Problem(**good)  # type: ignore[arg-type]
+    with pytest.raises(InvalidValueError):
+        Problem(**(good | wrong))  # type: ignore[arg-type]
+
+
+def test_a_benchmark_follows_its_plan_s_own_schedule() -> None:
+    instance = Instance([0.9, 0.3], [0.1, 1.0], 0.3)
+    schedule = Schedule([Segment([1]), Segment([0, 1, 1], 40), Segment([0, 0])])
+    plan = Plan(schedule, instance.value(schedule), 1e9)
+    checkpoints = np.array([1, 2, 7, 100, 123])
+    benchmark = Benchmark.from_plan(plan, instance, checkpoints)
+    exact = np.cumsum(instance.expected_rewards(schedule.arms))[checkpoints - 1]
+    np.testing.assert_allclose(benchmark.values, exact, rtol=1e-12)
+    assert benchmark.value == plan.value
+    assert benchmark.upper_bound == 1e9
+
+
+def test_a_plan_s_gap_is_relative_to_its_upper_bound() -> None:
+    assert Plan(Schedule.of([0]), 9.0, 10.0).gap == pytest.approx(0.1)
+    assert Plan(Schedule.of([0]), 0.0, 0.0).gap == 0.0

@@ -1,0 +1,49 @@
+"""The public names: lazy at run time, typed all the same, documented."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bdes_framework
+
+SOURCE = Path(bdes_framework.__file__)
+
+
+def names_imported_for_type_checkers() -> set[str]:
+    (block,) = [node for node in ast.parse(SOURCE.read_text()).body if isinstance(node, ast.If)]
+    return {
+        alias.asname or ""
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname == alias.name
+    }
+
+
+def test_type_checkers_and_the_interpreter_see_the_same_names() -> None:
+    assert names_imported_for_type_checkers() == set(bdes_framework.__all__)
+
+
+@pytest.mark.parametrize("name", bdes_framework.__all__)
+def test_every_public_name_resolves(name: str) -> None:
+    assert getattr(bdes_framework, name) is not None
+    assert name in dir(bdes_framework)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = bdes_framework.nonsense
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, bdes_framework, bdes_framework.testing.pytest_plugin\n"
+        "heavy = {'numpy', 'numba', 'rich', 'pluggy', 'cattrs', 'attrs'} & set(sys.modules)\n"
+        "print(sorted(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    # pytest itself may bring pluggy and attrs; nothing else of ours may.
+    assert not {"numpy", "numba", "rich", "cattrs"} & set(ast.literal_eval(done.stdout))
