@@ -54,7 +54,7 @@ class Record(NamedTuple):
     means: FloatArray
     """Expected reward r·q, before noise."""
     probabilities: FloatArray
-    """What the reward was drawn from: the means, or under noise clip(r·(q + noise), 0, 1)."""
+    """Under noise, what the reward was drawn from: clip(r·(q + noise), 0, 1). Else untouched."""
 
 
 @compiled
@@ -65,11 +65,11 @@ def play_round(world: World, record: Record, t: int, arm: int) -> float:
     probability = mean
     if world.noise.size:
         probability = min(max(world.r[arm] * (q + world.noise[t]), 0.0), 1.0)
+        record.probabilities[t] = probability
     reward = 1.0 if world.uniforms[t] < probability else 0.0
     record.arms[t] = arm
     record.rewards[t] = reward
     record.means[t] = mean
-    record.probabilities[t] = probability
     world.q[0] = q + world.lam * (world.b[arm] - q)
     return reward
 
@@ -91,23 +91,24 @@ def sweep_states(b: FloatArray, lam: float, q0: float, arms: IntArray, states: F
 def sweep_block(world: World, record: Record) -> int:
     """Play ``record.arms`` in order; return -1, or the first round whose arm is out of range.
 
-    When an arm is out of range, nothing after it is played and the state stays where it was.
+    If an arm is out of range, nothing is played.
     """
     n_arms = world.r.size
+    for t in range(record.arms.size):
+        if record.arms[t] < 0 or record.arms[t] >= n_arms:
+            return t
     lam = world.lam
     q = world.q[0]
     noisy = world.noise.size > 0
     for t in range(record.arms.size):
         arm = record.arms[t]
-        if arm < 0 or arm >= n_arms:
-            return t
         mean = world.r[arm] * q
         probability = mean
         if noisy:
             probability = min(max(world.r[arm] * (q + world.noise[t]), 0.0), 1.0)
+            record.probabilities[t] = probability
         record.rewards[t] = 1.0 if world.uniforms[t] < probability else 0.0
         record.means[t] = mean
-        record.probabilities[t] = probability
         q = q + lam * (world.b[arm] - q)
     world.q[0] = q
     return -1

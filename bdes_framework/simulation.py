@@ -32,7 +32,7 @@ CHUNK = 1 << 14
 """Rounds per chunk: four arrays of this many numbers stay inside a core's cache."""
 
 _INT64 = np.dtype(np.int64)
-_FLOAT64 = np.dtype(np.float64)
+_ONE = (1,)
 _FULLY_CHECKED_BLOCKS = 3
 
 
@@ -93,6 +93,8 @@ def log_checkpoints(horizon: int, n: int = 50) -> IntArray:
     """
     if horizon < 1:
         raise InvalidValueError(f"horizon must be at least 1, got {horizon}")
+    if n < 2:
+        raise InvalidValueError(f"n must be at least 2, got {n}")
     return np.unique(np.rint(np.geomspace(1, horizon, n)).astype(np.int64))
 
 
@@ -213,17 +215,30 @@ class _ChunkPlayer:
         return self._ask_and_tell(chunk, start)
 
     def _ask_and_tell(self, chunk: Record, start: int) -> bool:
-        environment, policy = self._environment, self._policy
+        policy, environment, n_arms = self._policy, self._environment, self._n_arms
         n, done, noisy = chunk.arms.size, 0, False
         while done < n:
             arms = policy.ask(n - done)
-            self._check_arms(arms, n - done, start + done)
-            outcome = environment.pull(arms)
-            end = done + arms.size
-            self._check_outcome(outcome, arms.size, start + done)
-            chunk.arms[done:end] = arms
-            chunk.rewards[done:end] = outcome.rewards
-            chunk.means[done:end] = outcome.means
+            # One round at a time is how most people write policies: that path stays lean.
+            if type(arms) is np.ndarray and arms.dtype is _INT64 and arms.shape == _ONE:
+                arm = arms.item()
+                if not 0 <= arm < n_arms:
+                    self._check_arms(arms, n - done, start + done)
+                outcome = environment.pull(arms)
+                if self._unchecked or len(outcome.rewards) != 1 or len(outcome.means) != 1:
+                    self._check_outcome(outcome, 1, start + done)
+                chunk.arms[done] = arm
+                chunk.rewards[done] = outcome.rewards.item()
+                chunk.means[done] = outcome.means.item()
+                end = done + 1
+            else:
+                self._check_arms(arms, n - done, start + done)
+                outcome = environment.pull(arms)
+                end = done + arms.size
+                self._check_outcome(outcome, arms.size, start + done)
+                chunk.arms[done:end] = arms
+                chunk.rewards[done:end] = outcome.rewards
+                chunk.means[done:end] = outcome.means
             if outcome.probabilities is not None:
                 chunk.probabilities[done:end] = outcome.probabilities
                 noisy = True
@@ -238,19 +253,18 @@ class _ChunkPlayer:
             self._refuse(at, f"must return a 1-d array of int64, got {kind}{shape}: {quoted(arms)}")
         if not 0 < arms.size <= limit:
             self._refuse(at, f"must return 1 to {limit} arms, got {arms.size}")
-        low, high = (arms[0], arms[0]) if arms.size == 1 else (arms.min(), arms.max())
-        if low < 0 or high >= self._n_arms:
+        if arms.min() < 0 or arms.max() >= self._n_arms:
             wrong = int(np.flatnonzero((arms < 0) | (arms >= self._n_arms))[0])
-            self._refuse(
-                at + wrong, f"returned arm {arms[wrong]}; arms go from 0 to {self._n_arms - 1}"
-            )
+            allowed = f"arms go from 0 to {self._n_arms - 1}"
+            self._refuse(at + wrong, f"returned arm {arms[wrong]}; {allowed}")
 
     def _refuse(self, at: int, what: str) -> None:
         raise ContractError(f"policy {described(self._policy)}, round {at}: ask {what}")
 
     def _check_outcome(self, outcome: Outcome, n: int, at: int) -> None:
         if outcome.rewards.shape != (n,) or outcome.means.shape != (n,):
-            what = f"{n} arms brought rewards of shape {outcome.rewards.shape}"
+            shapes = f"{outcome.rewards.shape} and {outcome.means.shape}"
+            what = f"{n} arms brought rewards and means of shapes {shapes}"
         elif self._unchecked and not (
             np.isfinite(outcome.rewards).all() and np.isfinite(outcome.means).all()
         ):

@@ -1,5 +1,7 @@
 """The paper's protocol: clicks drawn from Bern(r·q), a state that follows the arms pulled."""
 
+from typing import NoReturn
+
 import numpy as np
 from attrs import field, frozen
 from numpy.random import Generator
@@ -19,6 +21,9 @@ from bdes_framework import (
 )
 
 _NO_NOISE = np.empty(0)
+
+_SWEEP = 1 << 14
+"""Pulls per sweep: longer blocks are cut, so that luck and results stay in a core's cache."""
 
 
 @frozen
@@ -86,16 +91,27 @@ class Bernoulli:
 
     def pull(self, arms: IntArray) -> Outcome:
         """Play ``arms`` in order: shape (n,)."""
-        n = arms.size
-        record = Record(arms, np.empty(n), np.empty(n), np.empty(n))
-        wrong = sweep_block(self.open_rounds(n), record)
-        if wrong >= 0:
-            raise InvalidValueError(
-                f"pull {wrong} of this block plays arm {arms[wrong]}; arms go from 0 to"
-                f" {self.n_arms - 1}"
-            )
-        noisy = self._noise is not None
-        return Outcome(record.rewards, record.means, record.probabilities if noisy else None)
+        n, noisy = arms.size, self._noise is not None
+        whole = Record(arms, np.empty(n), np.empty(n), np.empty(n if noisy else 0))
+        if n <= _SWEEP:
+            self._sweep(whole)
+        else:
+            if arms.min() < 0 or arms.max() >= self.n_arms:
+                self._refuse_outside(arms)
+            for start in range(0, n, _SWEEP):
+                self._sweep(_rounds(whole, start, start + _SWEEP))
+        return Outcome(whole.rewards, whole.means, whole.probabilities if noisy else None)
+
+    def _sweep(self, block: Record) -> None:
+        if sweep_block(self.open_rounds(block.arms.size), block) >= 0:
+            self._refuse_outside(block.arms)
+
+    def _refuse_outside(self, arms: IntArray) -> NoReturn:
+        first = int(np.flatnonzero((arms < 0) | (arms >= self.n_arms))[0])
+        raise InvalidValueError(
+            f"pull {first} of this block plays arm {arms[first]}; arms go from 0 to"
+            f" {self.n_arms - 1}"
+        )
 
     def open_rounds(self, n: int) -> World:
         """Draw the luck of the next n rounds."""
@@ -112,3 +128,12 @@ def build(config: BernoulliConfig, context: BuildContext) -> Bernoulli:
     """Build the environment, its luck and its noise on separate streams."""
     noise = None if config.noise is None else context.noise_model(config.noise)
     return Bernoulli(config.instance, context.rng, noise, context.stream("noise"))
+
+
+def _rounds(record: Record, start: int, stop: int) -> Record:
+    return Record(
+        record.arms[start:stop],
+        record.rewards[start:stop],
+        record.means[start:stop],
+        record.probabilities[start:stop],
+    )
