@@ -215,34 +215,35 @@ class _ChunkPlayer:
         return self._ask_and_tell(chunk, start)
 
     def _ask_and_tell(self, chunk: Record, start: int) -> bool:
-        policy, environment, n_arms = self._policy, self._environment, self._n_arms
-        n, done, noisy = chunk.arms.size, 0, False
+        ask, tell, pull = self._policy.ask, self._policy.tell, self._environment.pull
+        all_arms, all_rewards, all_means, all_probabilities = chunk
+        n, n_arms, done, noisy = chunk.arms.size, self._n_arms, 0, False
         while done < n:
-            arms = policy.ask(n - done)
+            arms = ask(n - done)
             # One round at a time is how most people write policies: that path stays lean.
             if type(arms) is np.ndarray and arms.dtype is _INT64 and arms.shape == _ONE:
-                arm = arms.item()
+                arm, end = arms.item(), done + 1
                 if not 0 <= arm < n_arms:
                     self._check_arms(arms, n - done, start + done)
-                outcome = environment.pull(arms)
-                if self._unchecked or len(outcome.rewards) != 1 or len(outcome.means) != 1:
+                outcome = pull(arms)
+                rewards, means = outcome.rewards, outcome.means
+                if self._unchecked or len(rewards) != 1 or len(means) != 1:
                     self._check_outcome(outcome, 1, start + done)
-                chunk.arms[done] = arm
-                chunk.rewards[done] = outcome.rewards.item()
-                chunk.means[done] = outcome.means.item()
-                end = done + 1
+                all_arms[done] = arm
+                all_rewards[done] = rewards.item()
+                all_means[done] = means.item()
             else:
                 self._check_arms(arms, n - done, start + done)
-                outcome = environment.pull(arms)
-                end = done + arms.size
+                outcome, end = pull(arms), done + arms.size
+                rewards = outcome.rewards
                 self._check_outcome(outcome, arms.size, start + done)
-                chunk.arms[done:end] = arms
-                chunk.rewards[done:end] = outcome.rewards
-                chunk.means[done:end] = outcome.means
+                all_arms[done:end] = arms
+                all_rewards[done:end] = rewards
+                all_means[done:end] = outcome.means
             if outcome.probabilities is not None:
-                chunk.probabilities[done:end] = outcome.probabilities
+                all_probabilities[done:end] = outcome.probabilities
                 noisy = True
-            policy.tell(outcome.rewards)
+            tell(rewards)
             done = end
         return noisy
 
