@@ -5,12 +5,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install demo test pytest types lint imports docs clean
+.PHONY: help install demo test pytest types lint imports docs slow bench bench-peers figures clean
 
 help:
 	@echo "make demo    list the plugins and run the example experiment"
 	@echo "make test    everything that gates a change: tests, types, lint, imports, wheel, docs"
-	@echo "make docs    build the documentation site into site/"
+	@echo "make slow    the statistical and scale checks that are too slow for every change"
+	@echo "make bench   speed, as a table of ratios against C (needs gcc); bench-peers: against peers"
+	@echo "make docs    build the documentation site into site/; figures: draw its pictures anew"
 	@echo "make clean   remove the virtual environment and everything that was built"
 
 $(INSTALLED): pyproject.toml
@@ -41,6 +43,18 @@ imports: install
 
 docs: install
 	$(BIN)/mkdocs build --strict --quiet
+
+slow: install
+	$(BIN)/pytest -m slow
+
+bench: install
+	$(BIN)/python -m benchmarks.simulation
+
+bench-peers: install
+	$(BIN)/python -m benchmarks.peers
+
+figures: install
+	$(BIN)/python docs/figures.py
 
 clean:
 	rm -rf .venv build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
