@@ -35,7 +35,7 @@ def click_bait() -> alt.HConcatChart:
         scale=alt.Scale(domain=list(SCHEDULES), range=COLOURS),
         legend=alt.Legend(orient="bottom", title=None, labelLimit=300),
     )
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    base = alt.Chart(alt.InlineData(values=rows, name="paths")).encode(
         x=alt.X("round:Q", title="round", scale=alt.Scale(domain=[1, PULLS])), color=colour
     )
     state = base.mark_line(strokeWidth=2.5).encode(
@@ -45,10 +45,11 @@ def click_bait() -> alt.HConcatChart:
         y=alt.Y("clicks:Q", title="expected clicks so far")
     )
     size = {"width": 330, "height": 220}
-    return alt.hconcat(
+    both: alt.HConcatChart = alt.hconcat(
         state.properties(title="Click-bait wears the audience out", **size),
         clicks.properties(title="A mix of both earns the most", **size),
     ).configure(font="sans-serif", background="white")
+    return both
 
 
 def main() -> None:
