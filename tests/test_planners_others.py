@@ -192,4 +192,4 @@ def test_no_planner_takes_a_horizon_of_nothing(name: str) -> None:
 )
 def test_parameters_are_checked(name: str, table: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        load_plugins().planner(name, **table)
+        load_plugins().planner({"use": name, **table})

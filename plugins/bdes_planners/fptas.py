@@ -149,8 +149,9 @@ class Fptas:
 
     def _search(self, problem: Reduced, horizon: int, epsilon: float) -> tuple[IntArray, int, int]:
         """Return the arms of the best rounded schedule, its total in epsilons, the pairs kept."""
-        # The highest total any schedule can reach, one for rounding.
-        levels = horizon * (float(problem.r.max()) * problem.high / epsilon) + 1
+        # The highest total any schedule can reach from the highest state, one for rounding.
+        rise = (problem.high - problem.q0) * min(1.0, problem.lam * horizon)
+        levels = horizon * (float(problem.r.max()) * (problem.q0 + rise) / epsilon) + 1
         if _BYTES_PER_PAIR * (levels + 1) > self._bytes or horizon * 8 > self._bytes:
             raise self._too_large(horizon, levels)
         best = np.full(int(levels) + 2, -1.0)
