@@ -57,4 +57,4 @@ figures: install
 	$(BIN)/python docs/figures.py
 
 clean:
-	rm -rf .venv build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-peers build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
