@@ -48,11 +48,15 @@ class Outcome:
         regret is counted in these.
     probabilities : array of float, shape (n,), or None
         Under noise, the clipped probability each reward was drawn from; None without noise.
+    states : array of float, shape (n,), or None
+        The state each pull was made at; None if the environment has none. External regret
+        is counted with these.
     """
 
     rewards: FloatArray
     means: FloatArray
     probabilities: FloatArray | None = None
+    states: FloatArray | None = None
 
 
 DiagnosticValue: TypeAlias = bool | int | float | str | FloatArray | IntArray
