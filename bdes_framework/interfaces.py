@@ -215,7 +215,8 @@ class Engine(Protocol):
 
         Jobs are picklable, and so is ``execute``, which never raises for a failed job: it
         returns a result that says so. A job may have a ``cost`` attribute (expected
-        pulls) for the engine to balance work by.
+        pulls) for the engine to balance work by. A job whose worker died every time it was
+        tried is left out.
         """
 
 
@@ -277,6 +278,7 @@ EnvironmentRef: TypeAlias = Annotated[Reference, Kind.ENVIRONMENT]
 PolicyRef: TypeAlias = Annotated[Reference, Kind.POLICY]
 PlannerRef: TypeAlias = Annotated[Reference, Kind.PLANNER]
 NoiseModelRef: TypeAlias = Annotated[Reference, Kind.NOISE_MODEL]
+EngineRef: TypeAlias = Annotated[Reference, Kind.ENGINE]
 
 
 class BuildContext(Protocol):
