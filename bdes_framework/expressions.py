@@ -73,8 +73,9 @@ def _value(node: ast.expr, names: Mapping[str, float]) -> float:
         if function is not None and len(node.args) == 1:
             return function(_value(node.args[0], names))
         if function is None:
+            hint = did_you_mean(node.func.id, _FUNCTIONS)
             raise InvalidValueError(
-                f"unknown function {quoted(node.func.id)}. Known: {listed(_FUNCTIONS)}"
+                f"unknown function {quoted(node.func.id)}.{hint} Known: {listed(_FUNCTIONS)}"
             )
     raise InvalidValueError(
         "a formula may hold numbers, T, K, + - * / ** and " + listed(_FUNCTIONS)
