@@ -3,11 +3,13 @@
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import connection
 from typing import TypeVar
 
 from attrs import field, frozen, validators
@@ -96,7 +98,7 @@ class Processes:
         pool = ProcessPoolExecutor(
             min(workers, len(batches)),
             mp_context=multiprocessing.get_context("spawn"),
-            initializer=_ignore_interrupt,
+            initializer=_settle_in,
         )
         try:
             waiting = {pool.submit(run_batch, execute, batch): batch for batch in batches}
@@ -114,9 +116,17 @@ class Processes:
             _stop(pool)
 
 
-def _ignore_interrupt() -> None:
-    """Leave Ctrl-C to the parent, which stops the pool and says how to go on."""
+def _settle_in() -> None:
+    """Leave Ctrl-C to the parent, and do not outlive it: a killed parent cannot stop us."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
 
 
 def _stop(pool: ProcessPoolExecutor) -> None:
