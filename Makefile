@@ -42,7 +42,7 @@ imports: install
 	$(BIN)/lint-imports
 
 docs: install
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 slow: install
 	$(BIN)/pytest -m slow
@@ -57,4 +57,4 @@ figures: install
 	$(BIN)/python docs/figures.py
 
 clean:
-	rm -rf .venv build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-peers build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -275,10 +275,19 @@ Reference: TypeAlias = str | Mapping[str, object] | AttrsInstance
 config object such as ``CertifiedConfig(gap=1e-5)``."""
 
 EnvironmentRef: TypeAlias = Annotated[Reference, Kind.ENVIRONMENT]
+"""A config field that names an environment."""
+
 PolicyRef: TypeAlias = Annotated[Reference, Kind.POLICY]
+"""A config field that names a policy."""
+
 PlannerRef: TypeAlias = Annotated[Reference, Kind.PLANNER]
+"""A config field that names a planner."""
+
 NoiseModelRef: TypeAlias = Annotated[Reference, Kind.NOISE_MODEL]
+"""A config field that names a noise model."""
+
 EngineRef: TypeAlias = Annotated[Reference, Kind.ENGINE]
+"""A config field that names an engine."""
 
 
 class BuildContext(Protocol):

@@ -14,7 +14,8 @@ from benchmarks.measure import CompiledC, Row, best_seconds, print_rows
 MILLION = 1_000_000
 N_ARMS = 10
 _RNG = np.random.default_rng(0)
-ARMS = {"r": _RNG.random(N_ARMS), "b": _RNG.random(N_ARMS), "lam": 0.1}
+# The same instance as in benchmarks/c/bandit.h: the better an arm pays, the more it wears out.
+ARMS = {"r": np.arange(1, N_ARMS + 1) / N_ARMS, "b": 1 - np.arange(N_ARMS) / N_ARMS, "lam": 0.1}
 PLUGINS = bdes.load_plugins()
 
 

@@ -1,1 +1,57 @@
-"""The conformance kit."""
+"""The conformance kit: named checks of what the contract asks of plugins.
+
+Write ``check_policy("my-policy")`` in a test, or one test per promise::
+
+    @parametrize_with_checks(policy_checks("my-policy", epsilon=0.1))
+    def test_conformance(check: Check) -> None:
+        check()
+
+Names are resolved when first used, so that the pytest plugin beside this file costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bdes_framework.testing.checks import Check as Check
+    from bdes_framework.testing.checks import ConformanceError as ConformanceError
+    from bdes_framework.testing.checks import Failure as Failure
+    from bdes_framework.testing.checks import parametrize_with_checks as parametrize_with_checks
+    from bdes_framework.testing.environments import check_environment as check_environment
+    from bdes_framework.testing.environments import environment_checks as environment_checks
+    from bdes_framework.testing.noise import check_noise_model as check_noise_model
+    from bdes_framework.testing.noise import noise_model_checks as noise_model_checks
+    from bdes_framework.testing.planners import check_planner as check_planner
+    from bdes_framework.testing.planners import planner_checks as planner_checks
+    from bdes_framework.testing.policies import check_policy as check_policy
+    from bdes_framework.testing.policies import policy_checks as policy_checks
+    from bdes_framework.testing.reference import ReferenceEnvironment as ReferenceEnvironment
+    from bdes_framework.testing.reference import best_value as best_value
+
+_HOMES = {
+    "checks": "Check ConformanceError Failure parametrize_with_checks",
+    "environments": "check_environment environment_checks",
+    "noise": "check_noise_model noise_model_checks",
+    "planners": "check_planner planner_checks",
+    "policies": "check_policy policy_checks",
+    "reference": "ReferenceEnvironment best_value",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = sorted(_HOME_OF)
+
+
+if not TYPE_CHECKING:  # a type checker would take any misspelt name for an Any
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name when it is first used."""
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{home}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

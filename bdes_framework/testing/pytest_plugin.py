@@ -1,1 +1,16 @@
-"""pytest plugin."""
+"""What pytest loads by itself wherever the framework is installed: one fixture.
+
+It is imported at the start of every test session, so it imports nothing of ours.
+"""
+
+import pytest
+
+
+@pytest.fixture
+def bdes_no_discovery(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Block the discovery of installed plugins for one test.
+
+    ``load_plugins()`` then finds none, whatever is installed on this machine;
+    ``load_plugins(modules=[...])`` still loads what it is told to.
+    """
+    monkeypatch.setattr("bdes_framework.discovery.installed", list)

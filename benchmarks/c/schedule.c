@@ -1,27 +1,33 @@
-/* A known schedule on a B-DES instance, written down pull by pull: usage: schedule K T seed */
-#include "common.h"
+/* A known schedule, written down pull by pull: the limit that one block is measured against.
+ *
+ * Usage: schedule K T seed; prints nanoseconds a pull (best of five), total reward and mean.
+ * Build: gcc -O3 -o schedule schedule.c -lm
+ */
+#include "bandit.h"
 
 int main(int argc, char **argv) {
-  set_up(argc, argv);
-  int64_t *arms = malloc(horizon * sizeof *arms);
-  double *rewards = malloc(horizon * sizeof *rewards), *means = malloc(horizon * sizeof *means);
-  for (long t = 0; t < horizon; t++) {
-    arms[t] = (int64_t)(uniform() * n_arms);
+  World w = world_from(argc, argv);
+  int64_t *arms = malloc(w.horizon * sizeof *arms);
+  double *rewards = malloc(w.horizon * sizeof *rewards), *means = malloc(w.horizon * sizeof *means);
+  for (long t = 0; t < w.horizon; t++) {
+    arms[t] = (int64_t)(uniform() * w.n_arms);
     rewards[t] = means[t] = 0.0; /* touch the pages before the clock starts */
   }
-  double total = 0.0, best = INFINITY;
+  double best = INFINITY;
   for (int repeat = 0; repeat < 5; repeat++) {
-    double q = 1.0, begin = now();
-    for (long t = 0; t < horizon; t++) {
-      double mean = r[arms[t]] * q;
+    double q = 1.0, begin = seconds();
+    for (long t = 0; t < w.horizon; t++) {
+      double mean = w.r[arms[t]] * q;
       means[t] = mean;
       rewards[t] = uniform() < mean ? 1.0 : 0.0;
-      q += lam * (b[arms[t]] - q);
+      q += w.lam * (w.b[arms[t]] - q);
     }
-    double ns = now() - begin;
-    best = ns < best ? ns : best;
-    for (long t = 0; t < horizon; t++) total += rewards[t];
+    best = fmin(best, seconds() - begin);
   }
-  report(best, total);
+  for (long t = 0; t < w.horizon; t++) {
+    w.total_reward += rewards[t];
+    w.total_mean += means[t];
+  }
+  report(&w, best);
   return 0;
 }

@@ -1,0 +1,326 @@
+"""Named checks: how they are listed, run and told when they fail.
+
+A check is one promise of the contract, tried in a few scenarios. Each kind of thing has
+its own list, in the module named after it.
+"""
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from unittest import SkipTest
+
+from attrs import evolve, field, frozen
+
+from bdes_framework.errors import BdesError, InvalidValueError
+from bdes_framework.interfaces import Kind, Reference
+from bdes_framework.manager import Plugins, load_plugins
+from bdes_framework.parameters import parameters_of
+from bdes_framework.registry import Entry
+from bdes_framework.testing.demands import (
+    BrokenPromiseError,
+    RefusedError,
+    demand,
+    global_luck_kept,
+)
+from bdes_framework.text import did_you_mean, listed, one_line, quoted
+
+if TYPE_CHECKING:
+    import pytest
+
+S = TypeVar("S")
+
+
+@frozen
+class Failure:
+    """One check that failed.
+
+    Parameters
+    ----------
+    subject : str
+        What was checked, with its parameters.
+    check : str
+        The check's name.
+    scenario : str
+        The problem it failed in: K, T, lam and seed, where they apply.
+    expected, came : str
+        What the contract asks for, and what came instead.
+    """
+
+    subject: str
+    check: str
+    scenario: str
+    expected: str
+    came: str
+
+    def __str__(self) -> str:
+        where = f" [{self.scenario}]" if self.scenario else ""
+        return f"{self.check}{where}\n  expected: {self.expected}\n  came:     {self.came}"
+
+
+class ConformanceError(BdesError, AssertionError):
+    """A subject breaks the contract; tells every check that failed, not only the first.
+
+    Attributes
+    ----------
+    failures : tuple of Failure
+        What failed and how.
+    """
+
+    def __init__(self, failures: Sequence[Failure]) -> None:
+        self.failures = tuple(failures)
+        super().__init__(failures)
+
+    def __str__(self) -> str:
+        n = len(self.failures)
+        count = "a check" if n == 1 else f"{n} checks"
+        return "\n\n".join([f"{self.failures[0].subject} fails {count}", *map(str, self.failures)])
+
+
+class Subject:
+    """What is checked: a reference and parameters, looked up in some plugins.
+
+    Nothing is loaded before the first check runs.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        ref: Reference,
+        parameters: Mapping[str, object],
+        plugins: Plugins | None,
+    ) -> None:
+        self.kind = kind
+        self.ref = ref
+        self.parameters = dict(parameters)
+        self._given = plugins
+
+    @cached_property
+    def plugins(self) -> Plugins:
+        """The plugins it is looked up in: those given, or everything installed."""
+        return load_plugins() if self._given is None else self._given
+
+    @cached_property
+    def entry(self) -> Entry:
+        """What the reference names; raises if it or a parameter is wrong."""
+        return self.plugins.resolve(self.kind, self.ref, self.parameters)[0]
+
+    @property
+    def name(self) -> str:
+        """What the reference calls it; a config object goes by its class."""
+        if isinstance(self.ref, str):
+            return self.ref
+        if isinstance(self.ref, Mapping):
+            return str(self.ref.get("use", "?"))
+        return type(self.ref).__name__
+
+    def __str__(self) -> str:
+        entry = self.entry
+        told = ", ".join(f"{key}={quoted(value)}" for key, value in self.parameters.items())
+        if not isinstance(self.ref, str):
+            told = quoted(self.ref)
+        return f"{entry.kind} {entry.name!r} of {entry.distribution}" + (told and f" ({told})")
+
+
+@frozen(eq=False)
+class Check:
+    """One promise of the contract, ready to be tried: call it.
+
+    Parameters
+    ----------
+    name : str
+        What expected failures and reports call it.
+    promise : str
+        What it makes sure of, in a sentence.
+    subject : Subject
+        What is checked.
+    trials : tuple
+        Scenarios, each with a function that raises if the promise is broken there.
+    expected_failure : str or None
+        Why this subject is known to fail it, if it is.
+    """
+
+    name: str
+    promise: str
+    subject: Subject
+    trials: tuple[tuple[str, Callable[[], None]], ...] = field(repr=False)
+    expected_failure: str | None = None
+
+    def __call__(self) -> None:
+        """Try it in every scenario.
+
+        Raises
+        ------
+        ConformanceError
+            If the promise is broken.
+        unittest.SkipTest
+            If it does not apply to this subject; pytest then reports a skipped test.
+        """
+        subject = str(self.subject)  # a name or parameter that is wrong is no broken promise
+        left_out: list[str] = []
+        for scenario, trial in self.trials:
+            try:
+                with global_luck_kept():
+                    trial()
+            except (RefusedError, SkipTest) as error:
+                left_out.append(str(error))
+            except BrokenPromiseError as error:
+                failure = Failure(subject, self.name, scenario, error.expected, error.came)
+                raise ConformanceError([failure]) from None
+            except Exception as error:
+                failure = Failure(subject, self.name, scenario, self.promise, _raised(error))
+                raise ConformanceError([failure]) from error
+        if len(left_out) == len(self.trials):
+            raise SkipTest(f"{self.name} does not apply: {left_out[0]}")
+
+
+Verify: TypeAlias = Callable[[Subject, S], None]
+
+
+@frozen
+class _Promise:
+    name: str
+    promise: str
+    trials: tuple[tuple[str, Callable[[Subject], None]], ...]
+
+    @classmethod
+    def of(cls, verify: Verify[S], scenarios: Sequence[S]) -> "_Promise":
+        first_line = (verify.__doc__ or "").partition("\n")[0]
+        trials = [(str(scenario), _within(verify, scenario)) for scenario in scenarios]
+        return cls(verify.__name__, first_line, tuple(trials))
+
+
+def _within(verify: Verify[S], scenario: S) -> Callable[[Subject], None]:
+    return lambda subject: verify(subject, scenario)
+
+
+class Promises(Generic[S]):
+    """The checks of one kind, in the order they are told."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self._promises = [_Promise.of(parameters_are_documented, ("",))]
+
+    def over(self, *scenarios: S) -> Callable[[Verify[S]], Verify[S]]:
+        """List a function as a check, to be tried in these scenarios.
+
+        The function's name becomes the check's, its first line the promise.
+        """
+
+        def add(verify: Verify[S]) -> Verify[S]:
+            self._promises.append(_Promise.of(verify, scenarios))
+            return verify
+
+        return add
+
+    def checks(
+        self,
+        ref: Reference,
+        parameters: Mapping[str, object],
+        plugins: Plugins | None,
+        expected_failures: Mapping[str, str] | None,
+    ) -> tuple[Check, ...]:
+        """Return every check for one subject."""
+        subject = Subject(self._kind, ref, parameters, plugins)
+        checks = [
+            Check(
+                promise.name,
+                promise.promise,
+                subject,
+                tuple((scenario, partial(trial, subject)) for scenario, trial in promise.trials),
+            )
+            for promise in self._promises
+        ]
+        return _expecting(checks, expected_failures)
+
+
+def parameters_are_documented(subject: Subject, _: object) -> None:
+    """The config class's docstring says what the thing is and what each parameter means."""
+    config = subject.entry.config
+    expected = f"a docstring of {config.__name__} with a summary and a meaning for each parameter"
+    demand(bool(subject.entry.summary), expected, "no summary")
+    unexplained = [p.name for p in parameters_of(config) if not p.meaning]
+    demand(not unexplained, expected, f"nothing about {listed(unexplained)}")
+
+
+def run_all(checks: Iterable[Check]) -> None:
+    """Run every check; raise one error that tells all failures together.
+
+    A check that was expected to fail and does not is a failure too.
+    """
+    failures: list[Failure] = []
+    for check in checks:
+        try:
+            check()
+        except SkipTest:
+            continue
+        except ConformanceError as error:
+            if check.expected_failure is None:
+                failures += error.failures
+        else:
+            if check.expected_failure is not None:
+                expected = f"a failure, because {check.expected_failure}"
+                came = "it passes: take it out of expected_failures"
+                failures.append(Failure(str(check.subject), check.name, "", expected, came))
+    if failures:
+        raise ConformanceError(failures)
+
+
+def parametrize_with_checks(
+    checks: Iterable[Check], *, expected_failures: Mapping[str, str] | None = None
+) -> "pytest.MarkDecorator":
+    """Make one test per check out of a test function that takes a ``check`` and calls it.
+
+    Parameters
+    ----------
+    checks : checks
+        From ``policy_checks``, ``environment_checks``, ``planner_checks`` or
+        ``noise_model_checks``, or several of these together.
+    expected_failures : mapping of check name to reason, optional
+        Known failures, of every subject here. They are marked as strict xfail: one that
+        passes after all is reported, so that the list cannot outlive its reasons.
+
+    Examples
+    --------
+    ::
+
+        @parametrize_with_checks(policy_checks("my-policy", epsilon=0.1))
+        def test_conformance(check: Check) -> None:
+            check()
+    """
+    import pytest
+
+    parameters = []
+    for check in _expecting(checks, expected_failures):
+        marks = []
+        if check.expected_failure is not None:
+            reason = check.expected_failure
+            marks = [pytest.mark.xfail(reason=reason, strict=True, raises=ConformanceError)]
+        parameters.append(pytest.param(check, id=f"{check.subject.name}-{check.name}", marks=marks))
+    return pytest.mark.parametrize("check", parameters)
+
+
+def _expecting(
+    checks: Iterable[Check], expected_failures: Mapping[str, str] | None
+) -> tuple[Check, ...]:
+    """Note on each check whether it is expected to fail; refuse names that are no check."""
+    found = tuple(checks)
+    names = [check.name for check in found]
+    reasons = expected_failures or {}
+    for name in reasons:
+        if name not in names:
+            raise InvalidValueError(
+                f"expected_failures: no check is called {quoted(name)}."
+                f"{did_you_mean(name, names)} Checks: {', '.join(dict.fromkeys(names))}"
+            )
+    return tuple(
+        evolve(check, expected_failure=reasons.get(check.name, check.expected_failure))
+        for check in found
+    )
+
+
+def _raised(error: Exception) -> str:
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(where.filename).name}, line {where.lineno}"
+    return one_line(f"{type(error).__name__}: {error}") + f" ({place})"

@@ -1,0 +1,199 @@
+"""EXP3: exponential weights on importance-weighted rewards, for rewards chosen by anybody.
+
+Weights grow without bound, so their logarithms are kept, and next to them the weights
+relative to a common shift. A reward changes one weight only: a round costs at most one
+exponential, and the weights' total is corrected by the difference, then summed afresh at
+fixed rounds before rounding can build up.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from attrs import field, frozen
+from attrs.validators import optional
+from numpy.random import Generator
+
+from bdes_baselines.checks import between, reward_in_unit_interval
+from bdes_framework import (
+    Diagnostics,
+    FloatArray,
+    IntArray,
+    PolicyContext,
+    Record,
+    World,
+    compiled,
+    play_round,
+)
+
+_FRESH_SUM_EVERY = 1024
+"""Changes between fresh sums: the total drifts by about this many last bits in between."""
+
+_HIGHEST_EXPONENT = 50.0
+"""Weights above exp(this) make the shift move; far from overflow even times many arms."""
+
+
+@frozen
+class Exp3Config:
+    """EXP3: exponential weights, for rewards that follow no distribution at all.
+
+    By Auer, Cesa-Bianchi, Freund and Schapire (The Nonstochastic Multiarmed Bandit Problem,
+    SIAM Journal on Computing 32, 2002). Draws arm i with probability
+    p_i = (1 - gamma)·w_i/sum(w) + gamma/K, and multiplies the drawn arm's weight by
+    exp(gamma·reward/(K·p_i)). Rewards must lie in [0, 1].
+
+    Parameters
+    ----------
+    gamma : float or nothing
+        Share of uniform exploration, from 1e-9 to 1. By default the paper's choice for a
+        known horizon T (Corollary 3.2): min(1, sqrt(K·ln K / ((e - 1)·T))).
+    """
+
+    gamma: float | None = field(default=None, validator=optional(between(1e-9, 1.0)))
+
+
+def best_gamma(n_arms: int, horizon: int) -> float:
+    """Return the gamma that minimises the paper's regret bound; 0 for a single arm."""
+    return min(1.0, math.sqrt(n_arms * math.log(n_arms) / ((math.e - 1.0) * horizon)))
+
+
+class _State(NamedTuple):
+    """What the compiled functions share; they take the arrays one by one."""
+
+    log_weights: FloatArray
+    """Shape (K,): the truth."""
+    weights: FloatArray
+    """Shape (K,): exp(log_weights - shift)."""
+    totals: FloatArray
+    """Shape (3,): the sum of the weights, the shift, and the share (1 - gamma)/sum."""
+    clock: IntArray
+    """Shape (1,): rewards above 0 so far."""
+
+
+@compiled
+def _choose(weights: FloatArray, totals: FloatArray, floor: float, uniform: float) -> int:
+    """Return the arm whose part of [0, 1) the draw falls in; ``floor`` is gamma/K."""
+    last = weights.size - 1
+    share = totals[2]
+    reached = 0.0
+    for arm in range(last):
+        reached += share * weights[arm] + floor
+        if uniform < reached:
+            return arm
+    # Not tested against the last sum: rounding may leave it below the draw.
+    return last
+
+
+@compiled
+def _learn(
+    log_weights: FloatArray,
+    weights: FloatArray,
+    totals: FloatArray,
+    clock: IntArray,
+    gamma: float,
+    floor: float,
+    arm: int,
+    reward: float,
+) -> bool:
+    """Learn a reward above 0; say whether the weights must now be summed afresh.
+
+    The exponent grows by at most 1, as an arm's probability is at least ``floor``.
+    Callers leave out rewards of 0, which change nothing, and do the summing: only a
+    function as small as this is compiled right into the loop that calls it.
+    """
+    clock[0] += 1
+    log_weights[arm] += floor * reward / (totals[2] * weights[arm] + floor)
+    exponent = log_weights[arm] - totals[1]
+    weight = math.exp(exponent)
+    totals[0] += weight - weights[arm]
+    totals[2] = (1.0 - gamma) / totals[0]
+    weights[arm] = weight
+    return bool(exponent > _HIGHEST_EXPONENT or clock[0] % _FRESH_SUM_EVERY == 0)
+
+
+@compiled
+def _sum_afresh(
+    log_weights: FloatArray, weights: FloatArray, totals: FloatArray, gamma: float
+) -> None:
+    """Make the largest weight 1 and sum all of them; a weight that underflows counts as 0."""
+    shift = log_weights[0]
+    for arm in range(1, log_weights.size):
+        shift = max(shift, log_weights[arm])
+    total = 0.0
+    for arm in range(log_weights.size):
+        weights[arm] = math.exp(log_weights[arm] - shift)
+        total += weights[arm]
+    totals[0] = total
+    totals[1] = shift
+    totals[2] = (1.0 - gamma) / total
+
+
+@compiled
+def _play(
+    log_weights: FloatArray,
+    weights: FloatArray,
+    totals: FloatArray,
+    clock: IntArray,
+    gamma: float,
+    floor: float,
+    uniforms: FloatArray,
+    world: World,
+    record: Record,
+) -> None:
+    for t in range(record.arms.size):
+        arm = _choose(weights, totals, floor, uniforms[t])
+        reward = play_round(world, record, t, arm)
+        if reward > 0.0 and _learn(log_weights, weights, totals, clock, gamma, floor, arm, reward):
+            _sum_afresh(log_weights, weights, totals, gamma)
+
+
+class Exp3:
+    """The policy ``exp3``: one uniform draw a round, whichever way it is played."""
+
+    def __init__(self, n_arms: int, gamma: float, rng: Generator) -> None:
+        self._gamma = gamma
+        self._floor = gamma / n_arms
+        self._rng = rng
+        self._uniforms = np.empty(0)
+        self._arm = 0
+        self._state = _State(
+            log_weights=np.zeros(n_arms),
+            weights=np.ones(n_arms),
+            totals=np.array([n_arms, 0.0, (1.0 - gamma) / n_arms]),
+            clock=np.zeros(1, dtype=np.int64),
+        )
+
+    def ask(self, limit: int) -> IntArray:
+        """Return the next arm: shape (1,)."""
+        state = self._state
+        self._arm = _choose(state.weights, state.totals, self._floor, self._rng.random())
+        return np.array([self._arm], dtype=np.int64)
+
+    def tell(self, rewards: FloatArray) -> None:
+        """Learn the reward of the arm just asked for: shape (1,)."""
+        reward = reward_in_unit_interval(rewards)
+        state = self._state
+        if reward > 0.0 and _learn(*state, self._gamma, self._floor, self._arm, reward):
+            _sum_afresh(state.log_weights, state.weights, state.totals, self._gamma)
+
+    def play(self, world: World, record: Record) -> None:
+        """Play a whole block in one compiled loop."""
+        n = record.arms.size
+        if self._uniforms.size < n:
+            self._uniforms = np.empty(n)
+        uniforms = self._rng.random(out=self._uniforms[:n])
+        _play(*self._state, self._gamma, self._floor, uniforms, world, record)
+
+    def diagnostics(self) -> Diagnostics:
+        """Return gamma and the probabilities of the next draw."""
+        probabilities = self._state.totals[2] * self._state.weights + self._floor
+        return {"gamma": self._gamma, "probabilities": probabilities}
+
+
+def build(config: Exp3Config, context: PolicyContext) -> Exp3:
+    """Build the policy."""
+    problem = context.problem
+    gamma = config.gamma
+    if gamma is None:
+        gamma = best_gamma(problem.n_arms, problem.horizon)
+    return Exp3(problem.n_arms, float(gamma), context.rng)

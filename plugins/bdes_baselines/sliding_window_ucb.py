@@ -1,0 +1,186 @@
+"""Sliding-window UCB: an upper confidence bound over the last tau rounds only."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from attrs import field, frozen
+from attrs.validators import optional
+
+from bdes_baselines.checks import at_least_one, positive
+from bdes_framework import (
+    Diagnostics,
+    FloatArray,
+    IntArray,
+    PolicyContext,
+    Record,
+    World,
+    compiled,
+    play_round,
+)
+
+
+@frozen
+class SlidingWindowUcbConfig:
+    """Sliding-window UCB: an upper confidence bound over the last rounds only.
+
+    By Garivier and Moulines (On Upper-Confidence Bound Policies for Switching Bandit
+    Problems, ALT 2011; arXiv 0805.3415). Plays an arm that was not played in the last tau
+    rounds, if there is one, and otherwise the arm with the highest
+    mean + B·sqrt(xi · ln(min(t, tau)) / N), where mean and N are those of the last tau
+    rounds and t counts all plays so far. Ties go to the lowest arm.
+
+    Parameters
+    ----------
+    B : float
+        What rewards cannot exceed, finite and above 0.
+    xi : float
+        Width of the bound, finite and above 0; the paper's theorem asks for more than 1/2.
+    tau : int or nothing
+        Length of the window, at least 1. By default the paper's choice for a known horizon
+        T, 2·B·sqrt(T·ln(T)/changes) rounded up, but at least the number of arms. Memory
+        grows with it, up to the horizon.
+    changes : int
+        How often the arms' means are thought to change, for the default of tau.
+    """
+
+    B: float = field(default=1.0, validator=positive)
+    xi: float = field(default=0.6, validator=positive)
+    tau: int | None = field(default=None, validator=optional(at_least_one))
+    changes: int = field(default=1, validator=at_least_one)
+
+
+def best_window(bound: float, changes: int, n_arms: int, horizon: int) -> int:
+    """Return the window that the paper's theorem suggests, but at least one round per arm."""
+    window = 2.0 * bound * math.sqrt(horizon * math.log(horizon) / changes)
+    return max(math.ceil(min(window, float(horizon))), n_arms)
+
+
+class _State(NamedTuple):
+    """What the compiled functions share; they take the arrays one by one."""
+
+    counts: IntArray
+    """Shape (K,): plays inside the window."""
+    sums: FloatArray
+    """Shape (K,): rewards inside the window."""
+    window_arms: IntArray
+    """Shape (tau,): the arms of the window, in a ring."""
+    window_rewards: FloatArray
+    """Shape (tau,): their rewards."""
+    clock: IntArray
+    """Shape (2,): all plays so far, and the ring's next slot."""
+
+
+@compiled
+def _choose(
+    counts: IntArray, sums: FloatArray, clock: IntArray, tau: int, bound: float, xi: float
+) -> int:
+    spread = xi * math.log(max(min(clock[0], tau), 1))
+    best, highest = 0, -math.inf
+    for arm in range(counts.size):
+        if counts[arm] == 0:
+            return arm
+        index = sums[arm] / counts[arm] + bound * math.sqrt(spread / counts[arm])
+        if index > highest:
+            best, highest = arm, index
+    return best
+
+
+@compiled
+def _learn(
+    counts: IntArray,
+    sums: FloatArray,
+    window_arms: IntArray,
+    window_rewards: FloatArray,
+    clock: IntArray,
+    arm: int,
+    reward: float,
+) -> None:
+    slot = clock[1]
+    if clock[0] >= window_arms.size:
+        counts[window_arms[slot]] -= 1
+        sums[window_arms[slot]] -= window_rewards[slot]
+    counts[arm] += 1
+    sums[arm] += reward
+    window_arms[slot] = arm
+    window_rewards[slot] = reward
+    clock[0] += 1
+    clock[1] += 1
+    if clock[1] == window_arms.size:
+        clock[1] = 0
+        _sum_afresh(sums, window_arms, window_rewards)
+
+
+@compiled
+def _sum_afresh(sums: FloatArray, window_arms: IntArray, window_rewards: FloatArray) -> None:
+    """Sum a full window again, once around the ring: what was subtracted leaves no rounding."""
+    for arm in range(sums.size):
+        sums[arm] = 0.0
+    for slot in range(window_arms.size):
+        sums[window_arms[slot]] += window_rewards[slot]
+
+
+@compiled
+def _play(
+    counts: IntArray,
+    sums: FloatArray,
+    window_arms: IntArray,
+    window_rewards: FloatArray,
+    clock: IntArray,
+    bound: float,
+    xi: float,
+    world: World,
+    record: Record,
+) -> None:
+    for t in range(record.arms.size):
+        arm = _choose(counts, sums, clock, window_arms.size, bound, xi)
+        reward = play_round(world, record, t, arm)
+        _learn(counts, sums, window_arms, window_rewards, clock, arm, reward)
+
+
+class SlidingWindowUcb:
+    """The policy ``sliding-window-ucb``."""
+
+    def __init__(self, n_arms: int, bound: float, xi: float, tau: int) -> None:
+        self._bound = bound
+        self._xi = xi
+        self._tau = tau
+        self._arm = 0
+        self._state = _State(
+            counts=np.zeros(n_arms, dtype=np.int64),
+            sums=np.zeros(n_arms),
+            window_arms=np.zeros(tau, dtype=np.int64),
+            window_rewards=np.zeros(tau),
+            clock=np.zeros(2, dtype=np.int64),
+        )
+
+    def ask(self, limit: int) -> IntArray:
+        """Return the next arm: shape (1,)."""
+        state = self._state
+        self._arm = _choose(state.counts, state.sums, state.clock, self._tau, self._bound, self._xi)
+        return np.array([self._arm], dtype=np.int64)
+
+    def tell(self, rewards: FloatArray) -> None:
+        """Learn the reward of the arm just asked for: shape (1,)."""
+        (reward,) = rewards.tolist()
+        _learn(*self._state, self._arm, reward)
+
+    def play(self, world: World, record: Record) -> None:
+        """Play a whole block in one compiled loop."""
+        _play(*self._state, self._bound, self._xi, world, record)
+
+    def diagnostics(self) -> Diagnostics:
+        """Return the window's length, and each arm's plays and mean reward inside it."""
+        counts = self._state.counts
+        means = self._state.sums / np.maximum(counts, 1)
+        return {"tau": self._tau, "counts": counts.copy(), "means": means}
+
+
+def build(config: SlidingWindowUcbConfig, context: PolicyContext) -> SlidingWindowUcb:
+    """Build the policy; a window beyond the horizon is cut to it, which changes nothing."""
+    problem = context.problem
+    tau = config.tau
+    if tau is None:
+        tau = best_window(config.B, config.changes, problem.n_arms, problem.horizon)
+    tau = min(tau, problem.horizon)
+    return SlidingWindowUcb(problem.n_arms, float(config.B), float(config.xi), tau)

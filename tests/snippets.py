@@ -1,0 +1,159 @@
+"""Reading and running what documentation pages show: code, files and commands.
+
+A page's blocks run in the order they stand in, in one folder and one module:
+
+- ``python`` runs; a ``text`` block right below it is what it prints;
+- ``python``, ``toml`` or anything else with ``title="name"`` becomes that file instead;
+- ``toml`` must be TOML;
+- in ``console`` and ``bash``, lines that start with ``$ bdes`` or ``$ pytest`` are run and
+  must succeed, unless ``$ echo $?`` and another exit code follow; lines below a command are
+  what it prints.
+
+Expected output is compared with white space folded, and ``...`` stands for anything.
+"""
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+from attrs import frozen
+
+NOT_RUN = (".", "cd", "cp", "git", "make", "pip", "python", "python3", "source")
+"""Commands that set a machine up; pages may show them, no test runs them."""
+
+_FENCE = re.compile(r"^( *)(`{3,})([\w-]*)(.*)$")
+_TITLE = re.compile(r'title="([^"]+)"')
+
+
+@frozen
+class Snippet:
+    """One fenced block: its language, the file it is (or ""), its text, its first line."""
+
+    language: str
+    title: str
+    text: str
+    line: int
+
+
+def snippets_of(page: Path) -> list[Snippet]:
+    """Return a page's fenced blocks, in order."""
+    return list(_parsed(page.read_text(encoding="utf-8").splitlines()))
+
+
+def _parsed(lines: Sequence[str]) -> Iterator[Snippet]:
+    start, opening = 0, None
+    for number, line in enumerate(lines):
+        if opening is None:
+            opening, start = _FENCE.match(line), number + 1
+        elif line.strip() == opening[2]:
+            inside = [text.removeprefix(opening[1]) for text in lines[start:number]]
+            title = _TITLE.search(opening[4])
+            yield Snippet(opening[3], title[1] if title else "", "\n".join(inside), start + 1)
+            opening = None
+    if opening is not None:
+        raise AssertionError(f"the block that opens on line {start} is never closed")
+
+
+def fits(expected: str, got: str) -> bool:
+    """Say whether ``got`` is as expected, white space folded, ``...`` standing for anything.
+
+    >>> fits("1 ... 3", "1  2\\n3")
+    True
+    """
+    parts = [re.escape(" ".join(part.split())) for part in expected.split("...")]
+    return re.fullmatch(r"\s*" + r"\s*.*?\s*".join(parts), " ".join(got.split())) is not None
+
+
+@frozen
+class Command:
+    """A line of a console block: what is typed, what it should print, how it should end."""
+
+    arguments: tuple[str, ...]
+    output: str
+    status: int
+
+
+def commands_of(text: str) -> list[Command]:
+    """Return the commands of a console block, ``$ echo $?`` folded into the one above it."""
+    found: list[Command] = []
+    for chunk in re.split(r"(?m)^\$ ", text.replace("\\\n", " "))[1:]:
+        typed, _, output = chunk.partition("\n")
+        if typed.strip() == "echo $?":
+            last = found.pop()
+            found.append(Command(last.arguments, last.output, int(output)))
+        else:
+            found.append(Command(tuple(shlex.split(typed, comments=True)), output.strip(), 0))
+    return found
+
+
+class PageRun:
+    """Runs the blocks of one page in ``folder``; a difference is an AssertionError."""
+
+    def __init__(self, page: Path, folder: Path) -> None:
+        self._page = page
+        self._folder = folder
+        self._module = ModuleType(f"snippets_of_{re.sub(r'[^a-z]', '_', page.stem.lower())}")
+        self._printed: str | None = None
+
+    def run(self) -> None:
+        """Run everything, in order."""
+        sys.modules[self._module.__name__] = self._module
+        try:
+            for snippet in snippets_of(self._page):
+                self._one(snippet)
+        finally:
+            del sys.modules[self._module.__name__]
+
+    def _one(self, snippet: Snippet) -> None:
+        printed, self._printed = self._printed, None
+        where = f"{self._page.name}, line {snippet.line}"
+        if snippet.language == "toml":
+            tomllib.loads(snippet.text)
+        if snippet.title:
+            target = self._folder / snippet.title
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(snippet.text + "\n", encoding="utf-8")
+        elif snippet.language == "python":
+            self._printed = self._python(snippet)
+        elif snippet.language == "text" and printed is not None:
+            assert fits(snippet.text, printed), f"{where}: the code above prints\n{printed}"
+        elif snippet.language in ("console", "bash"):
+            for command in commands_of(snippet.text):
+                self._command(command, where)
+
+    def _python(self, snippet: Snippet) -> str:
+        # Blank lines in front, so that a traceback shows the page's own line.
+        source = "\n" * (snippet.line - 1) + snippet.text
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            exec(compile(source, str(self._page), "exec"), vars(self._module))
+        return output.getvalue()
+
+    def _command(self, command: Command, where: str) -> None:
+        name, *rest = command.arguments
+        if name in NOT_RUN:
+            return
+        programs = {
+            "bdes": [str(Path(sys.executable).with_name("bdes"))],
+            "pytest": [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
+        }
+        assert name in programs, f"{where}: no test runs {name!r}"
+        done = subprocess.run(
+            [*programs[name], *rest],
+            cwd=self._folder,
+            env=os.environ | {"COLUMNS": "96", "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            timeout=300,
+        )
+        shown = f"{where}: {shlex.join(command.arguments)} prints\n{done.stdout}"
+        assert done.returncode == command.status, f"{shown}\nand ends with {done.returncode}"
+        assert not command.output or fits(command.output, done.stdout), shown

@@ -1,0 +1,29 @@
+"""Shared by the local plugins of good and broken subjects that the kit is tried on."""
+
+from attrs import AttrsInstance, frozen, make_class
+
+
+def config_for(name: str) -> type[AttrsInstance]:
+    """Return a config class without parameters; every name needs one of its own."""
+    made: type[AttrsInstance] = make_class("Config", {}, frozen=True)
+    made.__doc__ = f"What is called {name}."
+    return made
+
+
+@frozen
+class UnexplainedConfig:
+    """Has a parameter nobody explains.
+
+    Parameters
+    ----------
+    width : float
+        How wide it is.
+    """
+
+    width: float = 1.0
+    depth: float = 1.0
+
+
+@frozen
+class SpeechlessConfig:
+    pass

@@ -1,0 +1,232 @@
+"""A stranger's plugin with one thing of every kind: passes mypy --strict."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, TypeVar
+
+import numpy as np
+from attrs import field, frozen
+from numpy.random import Generator
+
+from bdes_framework import (
+    BuildContext,
+    CellRecord,
+    Diagnostics,
+    FloatArray,
+    Instance,
+    IntArray,
+    InvalidValueError,
+    NoiseModel,
+    NoiseModelRef,
+    Outcome,
+    Plan,
+    Planner,
+    PlannerRef,
+    PolicyContext,
+    Registrar,
+    RunRecord,
+    Schedule,
+    hookimpl,
+)
+
+BDES_API_VERSION = 1
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+# -- an environment -------------------------------------------------------------------------
+
+
+@frozen
+class SteadyConfig:
+    """Pays each arm's mean, give or take some noise.
+
+    Parameters
+    ----------
+    means : list of float
+        What each arm pays.
+    noise : noise model or nothing
+        What is added.
+    """
+
+    means: FloatArray = field(eq=False)
+    noise: NoiseModelRef | None = None
+
+
+class Steady:
+    """No state at all."""
+
+    def __init__(self, means: FloatArray, noise: NoiseModel | None, rng: Generator) -> None:
+        self._means = means
+        self._noise = noise
+        self._rng = rng
+
+    @property
+    def n_arms(self) -> int:
+        """How many arms there are."""
+        return self._means.size
+
+    def pull(self, arms: IntArray) -> Outcome:
+        """Play the arms."""
+        if arms.min() < 0 or arms.max() >= self.n_arms:
+            raise InvalidValueError(f"arms go from 0 to {self.n_arms - 1}")
+        means = self._means[arms]
+        extra = 0.0 if self._noise is None else self._noise.sample(arms.size, self._rng)
+        return Outcome(rewards=means + extra, means=means)
+
+
+def build_steady(config: SteadyConfig, context: BuildContext) -> Steady:
+    """Build the environment."""
+    noise = None if config.noise is None else context.noise_model(config.noise)
+    return Steady(config.means, noise, context.rng)
+
+
+# -- a policy -------------------------------------------------------------------------------
+
+
+@frozen
+class FollowConfig:
+    """Follows a plan made for guessed parameters.
+
+    Parameters
+    ----------
+    planner : planner
+        Who makes the plan.
+    mood : "bold" or "shy"
+        What is guessed.
+    """
+
+    planner: PlannerRef
+    mood: Literal["bold", "shy"] = "bold"
+
+
+class Follow:
+    """Plays a schedule, whatever the rewards."""
+
+    def __init__(self, planner: Planner, guess: Instance, horizon: int) -> None:
+        self._schedule = planner.plan(guess, horizon).schedule
+        self._played = 0
+
+    def ask(self, limit: int) -> IntArray:
+        """Return the next part of the schedule."""
+        arms = self._schedule.slice(self._played, self._played + limit)
+        self._played += limit
+        return arms
+
+    def tell(self, rewards: FloatArray) -> None:
+        """Learn nothing."""
+
+    def diagnostics(self) -> Diagnostics:
+        """Say how far it is."""
+        return {"played": self._played, "phase": "following"}
+
+
+def build_follow(config: FollowConfig, context: PolicyContext) -> Follow:
+    """Build the policy."""
+    problem = context.problem
+    paid = np.full(problem.n_arms, 1.0 if config.mood == "bold" else 0.1)
+    guess = Instance(paid, np.ones(problem.n_arms), problem.lam or 0.5, problem.q0)
+    return Follow(context.planner(config.planner), guess, problem.horizon)
+
+
+# -- a planner ------------------------------------------------------------------------------
+
+
+@frozen
+class GreedyConfig:
+    """Plays the arm that pays most at once."""
+
+
+class Greedy:
+    """Proves nothing."""
+
+    def plan(self, instance: Instance, horizon: int) -> Plan:
+        """Return one arm, over and over."""
+        schedule = Schedule.cycle([int(np.argmax(instance.r))], horizon)
+        return Plan(schedule, instance.value(schedule), upper_bound=float("inf"))
+
+
+def build_greedy(config: GreedyConfig, context: BuildContext) -> Greedy:
+    """Build the planner."""
+    return Greedy()
+
+
+# -- a noise model --------------------------------------------------------------------------
+
+
+@frozen
+class CoinConfig:
+    """Plus or minus a width.
+
+    Parameters
+    ----------
+    width : float
+        How far from 0.
+    """
+
+    width: float = 0.1
+
+
+class Coin:
+    """Its width is its subGaussian parameter (Hoeffding)."""
+
+    def __init__(self, width: float) -> None:
+        self._width = width
+
+    @property
+    def sigma(self) -> float:
+        """The width."""
+        return self._width
+
+    def sample(self, size: int, rng: Generator) -> FloatArray:
+        """Toss a coin for each value."""
+        return np.where(rng.random(size) < 0.5, -self._width, self._width)
+
+
+def build_coin(config: CoinConfig, context: BuildContext) -> Coin:
+    """Build the noise model."""
+    return Coin(config.width)
+
+
+# -- an engine ------------------------------------------------------------------------------
+
+
+@frozen
+class BackwardsConfig:
+    """Runs the last job first."""
+
+
+class Backwards:
+    """Any order will do."""
+
+    def run(self, jobs: Sequence[Job], execute: Callable[[Job], Result]) -> Iterator[Result]:
+        """Yield results, last job first."""
+        return map(execute, reversed(jobs))
+
+
+def build_backwards(config: BackwardsConfig, context: BuildContext) -> Backwards:
+    """Build the engine."""
+    return Backwards()
+
+
+# -- hooks ----------------------------------------------------------------------------------
+
+
+@hookimpl
+def bdes_register(registrar: Registrar) -> None:
+    """Register one of each."""
+    registrar.environment("steady", SteadyConfig, build_steady)
+    registrar.policy("follow", FollowConfig, build_follow)
+    registrar.planner("greedy-once", GreedyConfig, build_greedy)
+    registrar.noise_model("coin", CoinConfig, build_coin)
+    registrar.engine("backwards", BackwardsConfig, build_backwards)
+
+
+@hookimpl
+def bdes_run_started(run: RunRecord) -> None:
+    """Hooks may leave arguments out or take them all."""
+
+
+@hookimpl
+def bdes_cell_finished(run: RunRecord, cell: CellRecord) -> None:
+    """Take both."""
