@@ -219,7 +219,8 @@ class Engine(Protocol):
 
         Jobs are picklable, and so is ``execute``, which never raises for a failed job: it
         returns a result that says so. A job may have a ``cost`` attribute (expected
-        pulls) for the engine to balance work by.
+        pulls) for the engine to balance work by. A job whose worker died every time it was
+        tried is left out.
         """
 
 
@@ -288,6 +289,9 @@ PlannerRef: TypeAlias = Annotated[Reference, Kind.PLANNER]
 
 NoiseModelRef: TypeAlias = Annotated[Reference, Kind.NOISE_MODEL]
 """A config field that names a noise model."""
+
+EngineRef: TypeAlias = Annotated[Reference, Kind.ENGINE]
+"""A config field that names an engine."""
 
 
 class BuildContext(Protocol):
