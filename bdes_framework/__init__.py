@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bdes_framework._version import __version__ as __version__
+    from bdes_framework.config import Experiment as Experiment
+    from bdes_framework.config import ExperimentConfig as ExperimentConfig
+    from bdes_framework.config import load_experiment as load_experiment
     from bdes_framework.discovery import PluginRecord as PluginRecord
     from bdes_framework.errors import BdesError as BdesError
     from bdes_framework.errors import ConfigError as ConfigError
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from bdes_framework.errors import InvalidValueError as InvalidValueError
     from bdes_framework.errors import Mistake as Mistake
     from bdes_framework.errors import PluginError as PluginError
+    from bdes_framework.errors import StoreError as StoreError
     from bdes_framework.errors import UnknownNameError as UnknownNameError
     from bdes_framework.hookspecs import API_VERSION as API_VERSION
     from bdes_framework.hookspecs import hookimpl as hookimpl
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import Diagnostics as Diagnostics
     from bdes_framework.interfaces import DiagnosticValue as DiagnosticValue
     from bdes_framework.interfaces import Engine as Engine
+    from bdes_framework.interfaces import EngineRef as EngineRef
     from bdes_framework.interfaces import Environment as Environment
     from bdes_framework.interfaces import EnvironmentRef as EnvironmentRef
     from bdes_framework.interfaces import FusedEnvironment as FusedEnvironment
@@ -62,6 +67,10 @@ if TYPE_CHECKING:
     from bdes_framework.records import RunRecord as RunRecord
     from bdes_framework.registry import Entry as Entry
     from bdes_framework.registry import Registrar as Registrar
+    from bdes_framework.results import Curves as Curves
+    from bdes_framework.results import Run as Run
+    from bdes_framework.results import load_run as load_run
+    from bdes_framework.runs import run_experiment as run_experiment
     from bdes_framework.schedule import Schedule as Schedule
     from bdes_framework.schedule import Segment as Segment
     from bdes_framework.seeding import Seed as Seed
@@ -71,6 +80,8 @@ if TYPE_CHECKING:
     from bdes_framework.simulation import external_regret as external_regret
     from bdes_framework.simulation import log_checkpoints as log_checkpoints
     from bdes_framework.simulation import simulate as simulate
+    from bdes_framework.summary import Estimate as Estimate
+    from bdes_framework.summary import Result as Result
     from bdes_framework.types import FloatArray as FloatArray
     from bdes_framework.types import IntArray as IntArray
 
@@ -78,9 +89,9 @@ _HOMES = {
     "_version": "__version__",
     "discovery": "PluginRecord",
     "errors": "BdesError ConfigError ContractError InvalidValueError Mistake PluginError"
-    " UnknownNameError",
+    " StoreError UnknownNameError",
     "hookspecs": "API_VERSION hookimpl",
-    "interfaces": "Benchmark BuildContext Diagnostics DiagnosticValue Engine Environment"
+    "interfaces": "Benchmark BuildContext Diagnostics DiagnosticValue Engine EngineRef Environment"
     " EnvironmentRef FusedEnvironment FusedPolicy HasBenchmark HasDiagnostics HasInstance Kind"
     " NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef"
     " Reference",
@@ -93,6 +104,10 @@ _HOMES = {
     "schedule": "Schedule Segment",
     "seeding": "Seed",
     "simulation": "Trace benchmark_of des_regret external_regret log_checkpoints simulate",
+    "config": "Experiment ExperimentConfig load_experiment",
+    "results": "Curves Run load_run",
+    "runs": "run_experiment",
+    "summary": "Estimate Result",
     "types": "FloatArray IntArray",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

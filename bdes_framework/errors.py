@@ -29,6 +29,10 @@ class ContractError(BdesError, RuntimeError):
     """A plugin broke its protocol at run time: names the plugin, the round and the value."""
 
 
+class StoreError(BdesError, OSError):
+    """A run's folder or database cannot be used: damaged, newer, full, or in use."""
+
+
 @frozen
 class Mistake:
     """One thing wrong in a configuration: where it is and what is wrong with it."""

@@ -48,11 +48,15 @@ class Outcome:
         regret is counted in these.
     probabilities : array of float, shape (n,), or None
         Under noise, the clipped probability each reward was drawn from; None without noise.
+    states : array of float, shape (n,), or None
+        The state each pull was made at; None if the environment has none. External regret
+        is counted with these.
     """
 
     rewards: FloatArray
     means: FloatArray
     probabilities: FloatArray | None = None
+    states: FloatArray | None = None
 
 
 DiagnosticValue: TypeAlias = bool | int | float | str | FloatArray | IntArray
@@ -215,7 +219,8 @@ class Engine(Protocol):
 
         Jobs are picklable, and so is ``execute``, which never raises for a failed job: it
         returns a result that says so. A job may have a ``cost`` attribute (expected
-        pulls) for the engine to balance work by.
+        pulls) for the engine to balance work by. A job whose worker died every time it was
+        tried is left out.
         """
 
 
@@ -284,6 +289,9 @@ PlannerRef: TypeAlias = Annotated[Reference, Kind.PLANNER]
 
 NoiseModelRef: TypeAlias = Annotated[Reference, Kind.NOISE_MODEL]
 """A config field that names a noise model."""
+
+EngineRef: TypeAlias = Annotated[Reference, Kind.ENGINE]
+"""A config field that names an engine."""
 
 
 class BuildContext(Protocol):

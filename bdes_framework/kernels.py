@@ -8,6 +8,8 @@ functions, no fastmath. Plugins compile their own loops with :func:`compiled`.
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar, cast
 
+import numpy as np
+
 from bdes_framework.types import FloatArray, IntArray
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -55,6 +57,24 @@ class Record(NamedTuple):
     """Expected reward r·q, before noise."""
     probabilities: FloatArray
     """Under noise, what the reward was drawn from: clip(r·(q + noise), 0, 1). Else untouched."""
+    states: FloatArray
+    """The state each pull was made at."""
+
+    @classmethod
+    def empty(cls, n: int, arms: IntArray | None = None) -> "Record":
+        """Return room for n rounds, for given arms or for arms yet to be chosen."""
+        chosen = np.empty(n, dtype=np.int64) if arms is None else arms
+        return cls(chosen, np.empty(n), np.empty(n), np.empty(n), np.empty(n))
+
+    def rounds(self, start: int, stop: int) -> "Record":
+        """Return the part of this record that rounds ``start`` to ``stop - 1`` are in."""
+        return Record(
+            self.arms[start:stop],
+            self.rewards[start:stop],
+            self.means[start:stop],
+            self.probabilities[start:stop],
+            self.states[start:stop],
+        )
 
 
 @compiled
@@ -70,6 +90,7 @@ def play_round(world: World, record: Record, t: int, arm: int) -> float:
     record.arms[t] = arm
     record.rewards[t] = reward
     record.means[t] = mean
+    record.states[t] = q
     world.q[0] = q + world.lam * (world.b[arm] - q)
     return reward
 
@@ -109,6 +130,7 @@ def sweep_block(world: World, record: Record) -> int:
             record.probabilities[t] = probability
         record.rewards[t] = 1.0 if world.uniforms[t] < probability else 0.0
         record.means[t] = mean
+        record.states[t] = q
         q = q + lam * (world.b[arm] - q)
     world.q[0] = q
     return -1

@@ -1,7 +1,8 @@
 """The loop: a policy plays an environment for a horizon; and what it cost, as regret.
 
-Rounds are played in chunks of fixed size. All sums are taken chunk by chunk, so results do
-not depend on how a policy groups its pulls, on whether it is fused, or on what is kept.
+Rounds are played in chunks of fixed size. All sums are taken round by round, in order, so
+results do not depend on how a policy groups its pulls, on whether it is fused, or on what is
+kept.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from bdes_framework.interfaces import (
     Planner,
     Policy,
 )
-from bdes_framework.kernels import Record, sweep_states
+from bdes_framework.kernels import Record, compiled
 from bdes_framework.model import Instance
 from bdes_framework.text import quoted
 from bdes_framework.types import FloatArray, IntArray
@@ -49,8 +50,7 @@ class Trace:
     cumulative_rewards, cumulative_means : array of float, shape (c,)
         What was paid up to each checkpoint, and what was to be expected of the same pulls.
     cumulative_states : array of float, shape (c,), or None
-        The sum of the states at which pulls were made; None if the environment is no
-        B-DES instance.
+        The sum of the states at which pulls were made; None if the environment brings none.
     counts : array of int, shape (K,)
         How often each arm was pulled.
     arms, rewards, means : arrays, shape (horizon,), or None
@@ -128,29 +128,27 @@ def simulate(
     if isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 1:
         raise InvalidValueError(f"horizon must be an integer of at least 1, got {quoted(horizon)}")
     noted = _as_checkpoints(checkpoints, horizon)
-    instance = environment.instance if isinstance(environment, HasInstance) else None
-    accounts = _Accounts(environment.n_arms, noted, instance)
-    kept = _new_record(horizon if keep else min(CHUNK, horizon))
+    accounts = _Accounts(environment.n_arms, noted)
+    kept = Record.empty(horizon if keep else min(CHUNK, horizon))
     play = _ChunkPlayer(environment, policy)
-    noisy = False
     for start in range(0, horizon, CHUNK):
         offset = start if keep else 0
-        n = min(CHUNK, horizon - start)
-        chunk = _rounds(kept, offset, offset + n)
-        noisy = play(chunk, start)
+        chunk = kept.rounds(offset, offset + min(CHUNK, horizon - start))
+        play(chunk, start)
         accounts.add(chunk, start)
+    rewards, means, states = accounts.curves
     return Trace(
         horizon=horizon,
         n_arms=environment.n_arms,
         checkpoints=noted,
-        cumulative_rewards=accounts.rewards,
-        cumulative_means=accounts.means,
-        cumulative_states=accounts.states if instance is not None else None,
+        cumulative_rewards=rewards,
+        cumulative_means=means,
+        cumulative_states=states if play.has_states else None,
         counts=accounts.counts,
         arms=kept.arms if keep else None,
         rewards=kept.rewards if keep else None,
         means=kept.means if keep else None,
-        probabilities=kept.probabilities if keep and noisy else None,
+        probabilities=kept.probabilities if keep and play.is_noisy else None,
         diagnostics=dict(policy.diagnostics()) if isinstance(policy, HasDiagnostics) else {},
     )
 
@@ -189,7 +187,7 @@ def external_regret(trace: Trace, instance: Instance) -> FloatArray:
     papers call regret, and no measure of what another sequence could have earned.
     """
     if trace.cumulative_states is None:
-        raise InvalidValueError("the trace's environment was no B-DES instance")
+        raise InvalidValueError("the trace's environment brought no states")
     best: FloatArray = instance.r.max() * trace.cumulative_states - trace.cumulative_means
     return best
 
@@ -198,26 +196,33 @@ def external_regret(trace: Trace, instance: Instance) -> FloatArray:
 
 
 class _ChunkPlayer:
-    """Plays one chunk, fused where both sides can; says whether rewards were noisy."""
+    """Plays one chunk, fused where both sides can be."""
 
     def __init__(self, environment: Environment, policy: Policy) -> None:
         self._environment = environment
         self._policy = policy
         self._n_arms = environment.n_arms
         self._unchecked = _FULLY_CHECKED_BLOCKS
-
-    def __call__(self, chunk: Record, start: int) -> bool:
-        environment, policy = self._environment, self._policy
+        self.is_noisy = False
+        self.has_states = True
+        # Asking for a protocol is slow, so it is done once, not once a chunk.
+        self._fused: tuple[FusedEnvironment, FusedPolicy] | None = None
         if isinstance(environment, FusedEnvironment) and isinstance(policy, FusedPolicy):
-            world = environment.open_rounds(chunk.arms.size)
-            policy.play(world, chunk)
-            return world.noise.size > 0
-        return self._ask_and_tell(chunk, start)
+            self._fused = environment, policy
 
-    def _ask_and_tell(self, chunk: Record, start: int) -> bool:
+    def __call__(self, chunk: Record, start: int) -> None:
+        if self._fused is None:
+            self._ask_and_tell(chunk, start)
+            return
+        environment, policy = self._fused
+        world = environment.open_rounds(chunk.arms.size)
+        policy.play(world, chunk)
+        self.is_noisy = world.noise.size > 0
+
+    def _ask_and_tell(self, chunk: Record, start: int) -> None:
         ask, tell, pull = self._policy.ask, self._policy.tell, self._environment.pull
-        all_arms, all_rewards, all_means, all_probabilities = chunk
-        n, n_arms, done, noisy = chunk.arms.size, self._n_arms, 0, False
+        all_arms, all_rewards, all_means, all_probabilities, all_states = chunk
+        n, n_arms, done = chunk.arms.size, self._n_arms, 0
         while done < n:
             arms = ask(n - done)
             # One round at a time is how most people write policies: that path stays lean.
@@ -240,12 +245,15 @@ class _ChunkPlayer:
                 all_arms[done:end] = arms
                 all_rewards[done:end] = rewards
                 all_means[done:end] = outcome.means
+            if outcome.states is None:
+                self.has_states = False
+            else:
+                all_states[done:end] = outcome.states
             if outcome.probabilities is not None:
                 all_probabilities[done:end] = outcome.probabilities
-                noisy = True
+                self.is_noisy = True
             tell(rewards)
             done = end
-        return noisy
 
     def _check_arms(self, arms: IntArray, limit: int, at: int) -> None:
         if type(arms) is not np.ndarray or arms.dtype != _INT64 or arms.ndim != 1:
@@ -281,46 +289,32 @@ def described(thing: object) -> str:
     return f"{type(thing).__module__}.{type(thing).__qualname__}"
 
 
-class _Accounts:
-    """Running sums, noted at checkpoints; always added up chunk by chunk, in order."""
+@compiled
+def _add_up(chunk: Record, start: int, stop: int, totals: FloatArray, counts: IntArray) -> None:
+    for t in range(start, stop):
+        totals[0] += chunk.rewards[t]
+        totals[1] += chunk.means[t]
+        totals[2] += chunk.states[t]
+        counts[chunk.arms[t]] += 1
 
-    def __init__(self, n_arms: int, checkpoints: IntArray, instance: Instance | None) -> None:
+
+class _Accounts:
+    """Running sums, noted at checkpoints; always added up round by round, in order."""
+
+    def __init__(self, n_arms: int, checkpoints: IntArray) -> None:
         self._checkpoints = checkpoints
-        self._instance = instance
-        self._q = instance.q0 if instance is not None else 0.0
-        self._scratch = np.empty(CHUNK)
-        self._totals = [0.0, 0.0, 0.0]
+        self._totals = np.zeros(3)
         self.counts = np.zeros(n_arms, dtype=np.int64)
-        self.rewards, self.means, self.states = (np.zeros(checkpoints.size) for _ in range(3))
+        self.curves = np.zeros((3, checkpoints.size))
 
     def add(self, chunk: Record, start: int) -> None:
-        n = chunk.arms.size
-        states = self._scratch[:n]
-        if self._instance is not None:
-            instance = self._instance
-            self._q = sweep_states(instance.b, instance.lam, self._q, chunk.arms, states)
+        n, done = chunk.arms.size, 0
         low, high = np.searchsorted(self._checkpoints, (start, start + n), side="right")
-        columns = (chunk.rewards, chunk.means, states)
-        for k, (column, curve) in enumerate(
-            zip(columns, (self.rewards, self.means, self.states), strict=True)
-        ):
-            for index in range(low, high):
-                curve[index] = self._totals[k] + column[: self._checkpoints[index] - start].sum()
-            self._totals[k] += float(column.sum())
-        self.counts += np.bincount(chunk.arms, minlength=self.counts.size)
-
-
-def _new_record(n: int) -> Record:
-    return Record(np.empty(n, dtype=np.int64), np.empty(n), np.empty(n), np.empty(n))
-
-
-def _rounds(record: Record, start: int, stop: int) -> Record:
-    return Record(
-        record.arms[start:stop],
-        record.rewards[start:stop],
-        record.means[start:stop],
-        record.probabilities[start:stop],
-    )
+        for index in range(low, high):
+            until = int(self._checkpoints[index]) - start
+            _add_up(chunk, done, until, self._totals, self.counts)
+            self.curves[:, index], done = self._totals, until
+        _add_up(chunk, done, n, self._totals, self.counts)
 
 
 def _as_checkpoints(values: Sequence[int] | IntArray | None, horizon: int) -> IntArray:

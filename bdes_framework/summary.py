@@ -98,3 +98,20 @@ def student_t(freedom: int) -> float:
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
     third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
     return float(z + first / freedom + second / freedom**2 + third / freedom**3)
+
+
+def slopes(results: Sequence[Result]) -> dict[tuple[str, str], float]:
+    """Return the log-log slope of mean regret over horizons, by environment and policy.
+
+    Least squares over all horizons with positive regret; absent below two of them.
+    """
+    points: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for result in results:
+        if result.regret is not None and result.regret.mean > 0:
+            point = math.log(result.horizon), math.log(result.regret.mean)
+            points.setdefault((result.environment, result.policy), []).append(point)
+    return {
+        key: statistics.linear_regression([x for x, _ in pairs], [y for _, y in pairs]).slope
+        for key, pairs in points.items()
+        if len({x for x, _ in pairs}) > 1
+    }

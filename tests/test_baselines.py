@@ -227,6 +227,13 @@ def test_a_fixed_schedule_plays_its_head_and_then_its_cycle(
     assert arms_played(policy, np.zeros((8, 3))) == expected
 
 
+def test_a_fixed_schedule_shows_itself_and_how_far_it_has_come() -> None:
+    policy = build("fixed-schedule", 3, 1000, head=[2, 2], cycle=[0, 1])
+    assert isinstance(policy, HasDiagnostics)
+    policy.tell(np.zeros(policy.ask(7).size))
+    assert policy.diagnostics() == {"schedule": "2 2 · (0 1) × 499", "done": 7}
+
+
 def test_a_fixed_schedule_with_an_arm_that_does_not_exist_is_refused() -> None:
     with pytest.raises(InvalidValueError, match="plays arm 3, but arms go from 0 to 2"):
         build("fixed-schedule", 3, 8, cycle=[0, 3])

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from bdes_baselines.exp3 import Exp3Config
 from bdes_framework import ConfigError, HasDiagnostics, InvalidValueError, Kind, parameters_of
+from bdes_framework.testing import check_policy
 
-from .playing import NAMES, PLUGINS, arms_played, build, tables
+from .playing import NAMES, NEEDED, PLUGINS, arms_played, build, tables
 
 
 def test_the_plugin_registers_the_eight_reference_policies() -> None:
@@ -24,6 +25,11 @@ def test_the_plugin_registers_the_eight_reference_policies() -> None:
         "ucb1",
         "uniform",
     ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_policy_passes_the_conformance_kit(name: str) -> None:
+    check_policy({"use": name, **NEEDED.get(name, {})}, plugins=PLUGINS)
 
 
 @pytest.mark.parametrize("name", NAMES)

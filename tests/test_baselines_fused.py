@@ -114,7 +114,7 @@ def play_in_pieces(
     rewards: list[float] = []
     for fused, n in pieces:
         if fused:
-            record = Record(np.empty(n, dtype=np.int64), *(np.empty(n) for _ in range(3)))
+            record = Record.empty(n)
             policy.play(world.open_rounds(n), record)
             arms += record.arms.tolist()
             rewards += record.rewards.tolist()

@@ -1,5 +1,7 @@
 """Every first-party plugin keeps the promises asked of everybody's, through the same kit."""
 
+from typing import Any
+
 import bdes_framework as bdes
 from bdes_framework.testing import (
     Check,
@@ -11,9 +13,9 @@ from bdes_framework.testing import (
 
 PLUGINS = bdes.load_plugins()
 
-ARMS = {"r": [0.9, 0.3, 0.5], "b": [0.1, 1.0, 0.6]}
-NEEDED: dict[str, dict[str, object]] = {"fixed-schedule": {"cycle": [0]}}
-NOISE: dict[str, dict[str, object]] = {
+ARMS: dict[str, Any] = {"r": [0.9, 0.3, 0.5], "b": [0.1, 1.0, 0.6]}
+NEEDED: dict[str, dict[str, Any]] = {"fixed-schedule": {"cycle": [0]}}
+NOISE: dict[str, dict[str, Any]] = {
     "none": {},
     "gaussian": {"sigma": 0.2},
     "uniform": {"half_width": 0.3},

@@ -184,7 +184,7 @@ def test_noise_is_clipped_for_the_draw_and_kept_out_of_the_account() -> None:
     noise = default_rng(5).normal(0, sigma, n)
     assert noise.max() > 0  # so that r (q + noise) exceeds 1 somewhere
     world = World(np.ones(1), np.ones(1), 0.5, np.ones(1), default_rng(6).random(n), noise)
-    record = Record(np.zeros(n, dtype=np.int64), np.empty(n), np.empty(n), np.empty(n))
+    record = Record.empty(n, np.zeros(n, dtype=np.int64))
     assert sweep_block(world, record) == -1
     assert (record.means == 1).all()
     assert 0 <= record.probabilities.min() <= record.probabilities.max() <= 1

@@ -18,6 +18,7 @@ from bdes_framework import (
     NoiseModel,
     load_plugins,
 )
+from bdes_framework.testing import check_noise_model
 from bdes_noise.simple import GaussianConfig
 from bdes_noise.truncated_gaussian import (
     TruncatedGaussianConfig,
@@ -261,6 +262,11 @@ def test_noise_of_size_zero_is_no_noise(name: str, parameter: str) -> None:
     model = build(name, {parameter: 0})
     assert model.sigma == 0
     assert not model.sample(10, luck()).any()
+
+
+@pytest.mark.parametrize(("name", "parameters"), EVERY_MODEL)
+def test_every_model_passes_the_conformance_kit(name: str, parameters: dict[str, object]) -> None:
+    check_noise_model({"use": name, **parameters}, plugins=PLUGINS)
 
 
 def bernoulli(noise: object) -> Environment:

@@ -406,7 +406,7 @@ def test_without_an_instance_regret_is_absent_or_the_environment_s_own() -> None
     trace = simulate(OtherWorld(nothing), Scripted(script(9), [4]), 9)
     assert trace.cumulative_states is None
     assert benchmark_of(OtherWorld(nothing), trace.checkpoints, BruteForce()) is None
-    with pytest.raises(InvalidValueError, match="no B-DES instance"):
+    with pytest.raises(InvalidValueError, match="brought no states"):
         external_regret(trace, Instance([0.5], [0.5], 0.5))
     own = benchmark_of(OtherWorldWithBenchmark(nothing), trace.checkpoints, None)
     assert own is not None

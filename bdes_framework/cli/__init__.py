@@ -15,7 +15,14 @@ COMMANDS_GROUP = "bdes_framework.commands"
 
 _OWN_COMMANDS = {
     "plugins": ("bdes_framework.cli.plugins:plugins", "List plugins, and what went wrong."),
-    "run": ("bdes_framework.cli.run:run", "Run an experiment described in a TOML file."),
+    "init": ("bdes_framework.cli.start:init", "Write a commented experiment file to start from."),
+    "check": ("bdes_framework.cli.run:check", "Check an experiment file without running it."),
+    "run": ("bdes_framework.cli.run:run", "Run an experiment, or go on with it."),
+    "runs": ("bdes_framework.cli.runs:runs", "List runs."),
+    "show": ("bdes_framework.cli.runs:show", "Print a run's table of results again."),
+    "compare": ("bdes_framework.cli.runs:compare", "Compare two runs, replication by replication."),
+    "export": ("bdes_framework.cli.runs:export", "Write a run's cells as CSV, JSON or Parquet."),
+    "schema": ("bdes_framework.cli.start:schema", "Print a JSON Schema of the file, for editors."),
 }
 
 

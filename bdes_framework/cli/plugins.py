@@ -16,6 +16,7 @@ from bdes_framework.parameters import parameters_of
 from bdes_framework.registry import Entry
 from bdes_framework.text import ascii_controls, did_you_mean, listed, quoted
 
+_PADDING = 2
 _STYLES = {"loaded": "green", "disabled": "yellow", "failed": "bold red"}
 
 
@@ -82,10 +83,10 @@ def _list_record(console: Console, record: PluginRecord, widths: tuple[int, int]
             (record.state, _STYLES[record.state]),
         )
     )
-    table = Table.grid(padding=(0, 1, 0, 2), pad_edge=True, expand=True)
+    table = Table.grid(padding=(0, 0, 0, _PADDING), pad_edge=True, expand=True)
     if record.state == "loaded":
-        table.add_column(width=widths[0])
-        table.add_column(width=widths[1])
+        table.add_column(width=widths[0] + _PADDING)
+        table.add_column(width=widths[1] + _PADDING)
         table.add_column(ratio=1)
         for entry in record.entries:
             table.add_row(str(entry.kind), _safe(entry.name), _safe(entry.summary))

@@ -1,84 +1,157 @@
-"""``bdes run``: run an experiment and print who earned what."""
+"""``bdes run``, ``bdes check``: run an experiment, or only look whether it could be run."""
 
 import sys
 from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
-from bdes_framework.experiment import Experiment, load_experiment, run_experiment
-from bdes_framework.records import CellRecord
-from bdes_framework.summary import Estimate, Result, summarise
+from bdes_framework.cells import Cell, CellResult
+from bdes_framework.cli.tables import results_table
+from bdes_framework.config import Experiment, load_experiment
+from bdes_framework.results import load_run
+from bdes_framework.runs import run_experiment, run_folder
 from bdes_framework.text import ascii_controls
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-def run(file: Path) -> None:
-    """Run the experiment that FILE describes and print a table of results."""
+@click.option("--out", type=click.Path(path_type=Path), help="The run's folder.")
+@click.option(
+    "--engine", metavar="NAME", help="Run cells with this engine: serial, processes, dask."
+)
+@click.option("--workers", type=click.IntRange(min=1), help="How many workers the engine starts.")
+@click.option("--retry-failed", is_flag=True, help="Run cells that failed before again.")
+def run(
+    file: Path, out: Path | None, engine: str | None, workers: int | None, retry_failed: bool
+) -> None:
+    """Run the experiment FILE describes, or go on with it, and print a table of results."""
     experiment = load_experiment(file)
-    records = _run_with_progress(experiment)
+    folder = run_folder(experiment, out)
+    chosen: object = engine or experiment.config.engine
+    if workers is not None:
+        table = dict(chosen) if isinstance(chosen, dict) else {"use": chosen}
+        chosen = table | {"workers": workers}
+    try:
+        _run_with_progress(experiment, folder, chosen, retry_failed)
+    except KeyboardInterrupt:
+        click.echo(f"\nbdes: stopped; finished cells are in {folder}", err=True)
+        click.echo("run the same command to go on", err=True)
+        sys.exit(130)
+    sys.exit(show_run(folder))
+
+
+def show_run(folder: Path) -> int:
+    """Print a run's table and failures; return the exit code: 1 if cells failed."""
+    found = load_run(folder)
     console = Console()
-    console.print(_table(summarise(records)))
+    records = found.cells()
+    console.print(results_table(found.results()))
+    console.print(Text(f"{len(records)} of {found.n_cells} cells in {folder}"))
     failed = [record for record in records if record.error is not None]
-    for record in failed:
+    for record in failed[:10]:
         click.echo(
-            f"failed: {_safe(record.policy)} on {_safe(record.environment)}, T = {record.horizon},"
-            f" replication {record.replication}: {record.error}",
+            f"failed: {ascii_controls(record.policy)} on {ascii_controls(record.environment)},"
+            f" T = {record.horizon}, replication {record.replication}: {record.error}",
             err=True,
         )
     if failed:
-        click.echo(f"bdes: {len(failed)} of {len(records)} cells failed", err=True)
-        sys.exit(1)
+        click.echo(
+            f"bdes: {len(failed)} of {len(records)} cells failed; --retry-failed runs them again",
+            err=True,
+        )
+    found.close()
+    return 1 if failed else 0
 
 
-def _run_with_progress(experiment: Experiment) -> list[CellRecord]:
+class _PullsPerSecond(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        elapsed = task.elapsed or 0.0
+        pulls = task.fields.get("pulls", 0)
+        return Text(f"{pulls / elapsed / 1e6:.1f} M pulls/s" if elapsed > 0.5 else "")
+
+
+class _Failures(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        failures = task.fields.get("failures", 0)
+        return Text(f"{failures} failed" if failures else "", style="red")
+
+
+def _run_with_progress(
+    experiment: Experiment, folder: Path, engine: object, retry_failed: bool
+) -> None:
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("cells"),
+        _PullsPerSecond(),
         TimeRemainingColumn(),
+        _Failures(),
     )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True) as progress:
-        name = Text(_safe(experiment.config.name)).markup
-        task = progress.add_task(name, total=len(experiment.cells))
-        return run_experiment(experiment, lambda _: progress.advance(task))
+    pulls, failures = 0, 0
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(ascii_controls(experiment.config.name)[:30], total=None)
+
+        def on_start(total: int, done: int) -> None:
+            progress.update(task, total=total, completed=done)
+
+        def on_cell(cell: Cell, result: CellResult) -> None:
+            nonlocal pulls, failures
+            pulls += cell.horizon
+            failures += bool(result.error)
+            progress.update(task, advance=1, pulls=pulls, failures=failures)
+
+        run_experiment(
+            experiment,
+            out=folder,
+            engine=engine,  # type: ignore[arg-type]
+            retry_failed=retry_failed,
+            on_start=on_start,
+            on_cell=on_cell,
+        )
 
 
-def _table(results: list[Result]) -> Table:
-    with_regret = any(result.regret is not None for result in results)
-    table = Table(pad_edge=False, box=None, header_style="bold")
-    table.add_column("Environment")
-    table.add_column("T", justify="right")
-    table.add_column("Policy")
-    table.add_column("Reward ± 95 %", justify="right")
-    table.add_column("Expected a round", justify="right")
-    if with_regret:
-        table.add_column("DES regret ± 95 %", justify="right")
-    for result in results:
-        row = [
-            _safe(result.environment),
-            f"{result.horizon:,}",
-            _safe(result.policy),
-            _text(result.reward),
-            "failed" if result.mean is None else f"{result.mean.mean / result.horizon:.4f}",
-        ]
-        table.add_row(*map(Text, row + ([_text(result.regret)] if with_regret else [])))
-    return table
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+def check(file: Path) -> None:
+    """Check everything in FILE without running it: plugins, parameters, sizes."""
+    experiment = load_experiment(file)
+    cells = experiment.cells
+    pulls = sum(cell.horizon for cell in cells)
+    table = Table.grid(padding=(0, 2))
+    rows = {
+        "environments": len({c.environment.label for c in cells}),
+        "policies": len({c.policy.label for c in cells}),
+        "horizons": len(experiment.config.horizons),
+        "replications": experiment.config.replications,
+        "cells": len(cells),
+        "pulls": pulls,
+        "folder": run_folder(experiment),
+    }
+    for name, value in rows.items():
+        table.add_row(name, Text(f"{value:,}" if isinstance(value, int) else str(value)))
+    # From 10 ns a pull for compiled policies to 10 µs for plain Python ones that decide each round.
+    low, high = (_duration(pulls * seconds + len(cells) * 1e-3) for seconds in (1e-8, 1e-5))
+    table.add_row("time", f"{low} with compiled policies, up to {high} with plain Python ones")
+    console = Console()
+    console.print(Text(f"{file}: no mistakes", style="green"))
+    console.print(table)
 
 
-def _text(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "-"
-    if estimate.half_width is None:
-        return f"{estimate.mean:,.1f}"
-    return f"{estimate.mean:,.1f} ± {estimate.half_width:,.1f}"
-
-
-def _safe(text: str) -> str:
-    return ascii_controls(text)
+def _duration(seconds: float) -> str:
+    for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 1):.0f} s"

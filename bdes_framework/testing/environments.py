@@ -283,7 +283,7 @@ def open_rounds_equals_pull(subject: Subject, scenario: Scenario) -> None:
         if index % 3 == 2:
             parts.append(pull(environment, [block]))
             continue
-        record = Record(block, *(np.full(block.size, -1.0) for _ in range(3)))
+        record = Record(block, *(np.full(block.size, -1.0) for _ in range(4)))
         world = environment.open_rounds(block.size)
         sweep_block(world, record)
         probabilities = record.probabilities if world.noise.size else record.means

@@ -333,7 +333,7 @@ def _fused(subject: Subject, scenario: Scenario) -> FusedPolicy:
 
 def _play_fused(policy: FusedPolicy, environment: ReferenceEnvironment, n: int) -> Played:
     # Filled with what no round can bring, so that rounds not written down show.
-    record = Record(np.full(n, -1), np.full(n, -1.0), np.full(n, -1.0), np.full(n, -1.0))
+    record = Record(np.full(n, -1), *(np.full(n, -1.0) for _ in range(4)))
     world = environment.open_rounds(n)
     policy.play(world, record)
     probabilities = record.probabilities if world.noise.size else record.means

@@ -59,12 +59,12 @@ class ReferenceEnvironment:
     def pull(self, arms: IntArray) -> Outcome:
         """Play ``arms`` in order: shape (n,)."""
         n = arms.size
-        record = Record(arms, np.empty(n), np.empty(n), np.empty(n))
+        record = Record.empty(n, arms)
         wrong = sweep_block(self.open_rounds(n), record)
         if wrong >= 0:
             raise InvalidValueError(f"arm {arms[wrong]} does not exist: there are {self.n_arms}")
         probabilities = record.probabilities if self._noise_width else None
-        return Outcome(record.rewards, record.means, probabilities)
+        return Outcome(record.rewards, record.means, probabilities, record.states)
 
 
 def example_instance(n_arms: int, lam: float, seed: int, q0: float = 1.0) -> Instance:

@@ -5,6 +5,7 @@ from attrs import field, frozen
 from numpy.random import Generator
 
 from bdes_framework import (
+    Diagnostics,
     FloatArray,
     IntArray,
     InvalidValueError,
@@ -55,6 +56,10 @@ class FixedSchedule:
         """Move on by as many pulls as were played."""
         self._done += rewards.size
 
+    def diagnostics(self) -> Diagnostics:
+        """Return the schedule, in words, and how many of its pulls are done."""
+        return {"schedule": str(self._schedule), "done": self._done}
+
 
 def build_fixed_schedule(config: FixedScheduleConfig, context: PolicyContext) -> FixedSchedule:
     """Build the policy ``fixed-schedule``."""
@@ -82,6 +87,7 @@ class Uniform:
     def __init__(self, n_arms: int, rng: Generator) -> None:
         self._n_arms = n_arms
         self._rng = rng
+        self._done = 0
 
     def ask(self, limit: int) -> IntArray:
         """Return random arms, one uniform draw each, so that blocks of any size agree.
@@ -92,7 +98,12 @@ class Uniform:
         return (uniforms * self._n_arms).astype(np.int64)
 
     def tell(self, rewards: FloatArray) -> None:
-        """Learn nothing."""
+        """Count the pulls; learn nothing."""
+        self._done += rewards.size
+
+    def diagnostics(self) -> Diagnostics:
+        """Return how many pulls are done."""
+        return {"done": self._done}
 
 
 def build_uniform(config: UniformConfig, context: PolicyContext) -> Uniform:

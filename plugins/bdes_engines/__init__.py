@@ -7,7 +7,9 @@ BDES_API_VERSION = 1
 
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
-    """Register ``serial``."""
-    from bdes_engines.serial import SerialConfig, build
+    """Register ``serial``, ``processes`` and ``dask``."""
+    from bdes_engines import dask, processes, serial
 
-    registrar.engine("serial", SerialConfig, build)
+    registrar.engine("serial", serial.SerialConfig, serial.build)
+    registrar.engine("processes", processes.ProcessesConfig, processes.build)
+    registrar.engine("dask", dask.DaskConfig, dask.build)

@@ -91,16 +91,17 @@ class Bernoulli:
 
     def pull(self, arms: IntArray) -> Outcome:
         """Play ``arms`` in order: shape (n,)."""
-        n, noisy = arms.size, self._noise is not None
-        whole = Record(arms, np.empty(n), np.empty(n), np.empty(n if noisy else 0))
+        n = arms.size
+        whole = Record.empty(n, arms)
         if n <= _SWEEP:
             self._sweep(whole)
         else:
             if arms.min() < 0 or arms.max() >= self.n_arms:
                 self._refuse_outside(arms)
             for start in range(0, n, _SWEEP):
-                self._sweep(_rounds(whole, start, start + _SWEEP))
-        return Outcome(whole.rewards, whole.means, whole.probabilities if noisy else None)
+                self._sweep(whole.rounds(start, start + _SWEEP))
+        probabilities = None if self._noise is None else whole.probabilities
+        return Outcome(whole.rewards, whole.means, probabilities, whole.states)
 
     def _sweep(self, block: Record) -> None:
         if sweep_block(self.open_rounds(block.arms.size), block) >= 0:
@@ -128,12 +129,3 @@ def build(config: BernoulliConfig, context: BuildContext) -> Bernoulli:
     """Build the environment, its luck and its noise on separate streams."""
     noise = None if config.noise is None else context.noise_model(config.noise)
     return Bernoulli(config.instance, context.rng, noise, context.stream("noise"))
-
-
-def _rounds(record: Record, start: int, stop: int) -> Record:
-    return Record(
-        record.arms[start:stop],
-        record.rewards[start:stop],
-        record.means[start:stop],
-        record.probabilities[start:stop],
-    )

@@ -1,0 +1,110 @@
+"""Where an experiment's arms come from: a CSV file, or a generator with a seed.
+
+The ``arms`` table of an environment stands for its ``r`` and ``b``.
+"""
+
+import csv
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from attrs import frozen
+
+from bdes_framework.errors import InvalidValueError
+from bdes_framework.seeding import branch, generator
+from bdes_framework.text import listed, quoted
+from bdes_framework.types import FloatArray
+
+MOST_ARMS = 100_000
+
+
+@frozen
+class ArmsConfig:
+    """Arms from a file or a generator: give ``file``, or ``generator`` with its numbers.
+
+    Parameters
+    ----------
+    file : str or nothing
+        A CSV file with columns ``r`` and ``b``, one arm a line, relative to the config file.
+    generator : "uniform", "click-bait" or "grid", or nothing
+        ``uniform``: r and b uniform on [0, 1]. ``click-bait``: anti-correlated, what pays now
+        wears people out (b = 1 - r, blurred by ``spread``). ``grid``: all pairs from an even
+        grid on [0, 1], ``n`` points a side.
+    n : int or nothing
+        How many arms, or points a side.
+    seed : int
+        Which draw of the generator.
+    spread : float in [0, 1]
+        How far click-bait arms may lie from b = 1 - r.
+    """
+
+    file: str | None = None
+    generator: Literal["uniform", "click-bait", "grid"] | None = None
+    n: int | None = None
+    seed: int = 0
+    spread: float = 0.2
+
+    def __attrs_post_init__(self) -> None:
+        if (self.file is None) == (self.generator is None):
+            raise InvalidValueError("arms need either 'file' or 'generator'")
+        if self.generator is not None and (self.n is None or not 1 <= self.n <= MOST_ARMS):
+            raise InvalidValueError(f"'n' must be an integer from 1 to {MOST_ARMS}")
+        if self.generator == "grid" and self.n is not None and self.n**2 > MOST_ARMS:
+            raise InvalidValueError(f"a grid of {self.n}² arms is over {MOST_ARMS}")
+        if not 0 <= self.spread <= 1:
+            raise InvalidValueError(f"'spread' must lie in [0, 1], got {self.spread}")
+        if self.seed < 0:
+            raise InvalidValueError(f"'seed' must be at least 0, got {self.seed}")
+
+
+def make_arms(config: ArmsConfig, base: Path) -> tuple[FloatArray, FloatArray]:
+    """Return ``r`` and ``b``, each of shape (K,)."""
+    if config.file is not None:
+        return read_arms(base / config.file)
+    assert config.n is not None
+    if config.generator == "grid":
+        side = np.linspace(0, 1, config.n)
+        r, b = np.meshgrid(side, side, indexing="ij")
+        return r.ravel(), b.ravel()
+    rng = generator(branch(config.seed, "arms", config.generator or ""))
+    r = rng.random(config.n)
+    if config.generator == "uniform":
+        return r, rng.random(config.n)
+    blurred = 1 - r + config.spread * (2 * rng.random(config.n) - 1)
+    return r, np.clip(blurred, 0, 1)
+
+
+def read_arms(path: Path) -> tuple[FloatArray, FloatArray]:
+    """Read columns ``r`` and ``b`` of a CSV file; errors name the line."""
+    r: list[float] = []
+    b: list[float] = []
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file, strict=True)
+            missing = {"r", "b"} - set(rows.fieldnames or ())
+            if missing:
+                raise InvalidValueError(
+                    f"{path.name}: needs columns 'r' and 'b', has {listed(rows.fieldnames or ())}"
+                )
+            for row in rows:
+                if len(r) >= MOST_ARMS:
+                    raise InvalidValueError(f"{path.name}: more than {MOST_ARMS} arms")
+                where = f"{path.name}, line {rows.line_num}"
+                r.append(_number(row["r"], "r", where))
+                b.append(_number(row["b"], "b", where))
+    except OSError as error:
+        raise InvalidValueError(f"cannot read {path.name}: {error.strerror}") from None
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise InvalidValueError(f"{path.name} is not a CSV file: {error}") from None
+    if not r:
+        raise InvalidValueError(f"{path.name}: has no arms")
+    return np.array(r), np.array(b)
+
+
+def _number(text: str | None, column: str, where: str) -> float:
+    try:
+        return float(text or "")
+    except ValueError:
+        raise InvalidValueError(
+            f"{where}: column {column!r} must be a number, got {quoted(text)}"
+        ) from None

@@ -1,0 +1,188 @@
+"""One cell of an experiment: what decides its numbers, and playing it.
+
+A cell is plain and picklable: names and parameters, no objects of any plugin. Its key is a
+hash of everything that decides its numbers, so results are never mixed up.
+"""
+
+import hashlib
+import json
+import time
+import traceback
+from collections.abc import Mapping
+
+import numpy as np
+from attrs import fields, frozen, has
+
+from bdes_framework.interfaces import Diagnostics, Environment, HasInstance
+from bdes_framework.manager import Plugins
+from bdes_framework.model import Problem
+from bdes_framework.seeding import branch
+from bdes_framework.simulation import Trace, log_checkpoints, simulate
+from bdes_framework.text import one_line
+from bdes_framework.types import FloatArray, IntArray
+
+KEY_FORMAT = 1
+"""Raised whenever the meaning of a cell's fields changes, so that old results are not reused."""
+
+
+@frozen
+class Part:
+    """An environment or a policy of a cell: what it is called, what it is, its parameters."""
+
+    label: str
+    use: str
+    parameters: Mapping[str, object]
+
+    @property
+    def table(self) -> dict[str, object]:
+        """The reference that builds it."""
+        return {"use": self.use, **self.parameters}
+
+
+@frozen
+class Cell:
+    """One policy on one environment, for one horizon and one replication."""
+
+    key: str
+    environment: Part
+    policy: Part
+    horizon: int
+    replication: int
+    seed: int
+    checkpoints: int
+    reveal_lam: bool
+    reveal_replenishing_arm: bool
+
+    @property
+    def cost(self) -> float:
+        """Expected pulls, for an engine to balance work by."""
+        return float(self.horizon)
+
+
+@frozen(eq=False)
+class CellResult:
+    """What became of a cell: curves at the checkpoints, or an error.
+
+    Parameters
+    ----------
+    key : str
+        Which cell.
+    rewards, means : array of float, shape (c,)
+        Paid and expected reward up to each checkpoint; empty if the cell failed.
+    states : array of float, shape (c,)
+        The sum of the states; empty if there are none.
+    counts : array of int, shape (K,)
+        How often each arm was pulled.
+    diagnostics : str
+        What the policy showed at the end, as JSON.
+    error, details : str
+        How it failed, on one line and with its traceback; empty if it did not.
+    seconds : float
+        How long it took; no part of the result.
+    """
+
+    key: str
+    rewards: FloatArray
+    means: FloatArray
+    states: FloatArray
+    counts: IntArray
+    diagnostics: str
+    error: str
+    details: str
+    seconds: float
+
+
+def execute(plugins: Plugins, cell: Cell) -> CellResult:
+    """Play one cell. Whatever a plugin raises becomes part of the result."""
+    begin = time.perf_counter()
+    try:
+        trace = _play(plugins, cell)
+    except Exception as error:
+        return failed(
+            cell.key,
+            one_line(f"{type(error).__name__}: {error}"),
+            "".join(traceback.format_exception(error)),
+            time.perf_counter() - begin,
+        )
+    return CellResult(
+        key=cell.key,
+        rewards=trace.cumulative_rewards,
+        means=trace.cumulative_means,
+        states=np.empty(0) if trace.cumulative_states is None else trace.cumulative_states,
+        counts=trace.counts,
+        diagnostics=_as_json(trace.diagnostics),
+        error="",
+        details="",
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def failed(key: str, error: str, details: str, seconds: float = 0.0) -> CellResult:
+    """Return the result of a cell that failed."""
+    nothing = np.empty(0)
+    no_counts = np.empty(0, dtype=np.int64)
+    return CellResult(key, nothing, nothing, nothing, no_counts, "{}", error, details, seconds)
+
+
+def build_environment(plugins: Plugins, cell: Cell) -> Environment:
+    """Build a cell's environment with the luck of its replication."""
+    seed = branch(cell.seed, "replication", cell.replication)
+    return plugins.environment(cell.environment.table, seed=seed)
+
+
+def _play(plugins: Plugins, cell: Cell) -> Trace:
+    environment = build_environment(plugins, cell)
+    problem = _problem(environment, cell)
+    seed = branch(cell.seed, "replication", cell.replication)
+    policy = plugins.policy(cell.policy.table, problem, seed=seed)
+    checkpoints = log_checkpoints(cell.horizon, cell.checkpoints)
+    return simulate(environment, policy, cell.horizon, checkpoints=checkpoints, keep=False)
+
+
+def _problem(environment: Environment, cell: Cell) -> Problem:
+    """Say what the learner may know: nothing of an environment that is no B-DES instance."""
+    if not isinstance(environment, HasInstance):
+        return Problem(environment.n_arms, cell.horizon)
+    instance = environment.instance
+    replenishing = int(instance.b.argmax()) if cell.reveal_replenishing_arm else None
+    return Problem(
+        n_arms=environment.n_arms,
+        horizon=cell.horizon,
+        lam=instance.lam if cell.reveal_lam else None,
+        replenishing_arm=replenishing,
+        q0=instance.q0,
+    )
+
+
+def cell_key(versions: Mapping[str, str], **decisive: object) -> str:
+    """Return the hash of everything that decides a cell's numbers, plugin versions included."""
+    text = json.dumps(
+        {"format": KEY_FORMAT, "versions": dict(versions), **decisive},
+        sort_keys=True,
+        default=canonical,
+    )
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def canonical(value: object) -> object:
+    """Return a value as plain JSON that two equal values share, and two others do not."""
+    if isinstance(value, np.ndarray):
+        digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        return {"array": [str(value.dtype), list(value.shape), digest]}
+    if isinstance(value, np.generic):
+        return value.item()
+    cls = type(value)
+    if has(cls):
+        own = {field.name: getattr(value, field.name) for field in fields(cls)}
+        return {"config": cls.__qualname__, "fields": own}
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} cannot be part of a cell")
+
+
+def _as_json(diagnostics: Diagnostics) -> str:
+    plain = {
+        str(name): value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        for name, value in diagnostics.items()
+    }
+    return json.dumps(plain, sort_keys=True, default=str)

@@ -1,0 +1,72 @@
+"""Tables of results, as the terminal shows them; other people's text is never markup."""
+
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from bdes_framework.summary import Estimate, Result, slopes
+from bdes_framework.text import ascii_controls
+
+
+def results_table(results: Sequence[Result]) -> Table:
+    """Return one line per environment, horizon and policy; the best of each column starred."""
+    with_regret = any(result.regret is not None for result in results)
+    best = _best(results)
+    slope_of = slopes(results)
+    table = Table(pad_edge=False, box=None, header_style="bold")
+    table.add_column("Environment", overflow="fold")
+    table.add_column("T", justify="right")
+    table.add_column("Policy", overflow="fold")
+    table.add_column("Reward ± 95 %", justify="right")
+    table.add_column("A round", justify="right")
+    if with_regret:
+        table.add_column("DES regret ± 95 %", justify="right")
+        table.add_column("Of OPT", justify="right")
+        if slope_of:
+            table.add_column("Slope", justify="right")
+    for result in results:
+        row = [
+            ascii_controls(result.environment),
+            f"{result.horizon:,}",
+            ascii_controls(result.policy) + (" *" if result in best else ""),
+            estimate_text(result.reward),
+            "failed" if result.mean is None else f"{result.mean.mean / result.horizon:.4f}",
+        ]
+        if with_regret:
+            row += [estimate_text(result.regret), _fraction(result)]
+            if slope_of:
+                slope = slope_of.get((result.environment, result.policy))
+                row.append("" if slope is None else f"{slope:.2f}")
+        style = "bold" if result in best else ""
+        table.add_row(*(Text(text) for text in row), style=style)
+    return table
+
+
+def _best(results: Sequence[Result]) -> list[Result]:
+    """Return the results with the highest expected reward of their environment and horizon."""
+    columns: dict[tuple[str, int], list[Result]] = {}
+    for result in results:
+        if result.mean is not None:
+            columns.setdefault((result.environment, result.horizon), []).append(result)
+    return [
+        max(column, key=lambda r: r.mean.mean if r.mean is not None else 0.0)
+        for column in columns.values()
+        if len(column) > 1
+    ]
+
+
+def _fraction(result: Result) -> str:
+    if result.mean is None or result.regret is None:
+        return "-"
+    optimum = result.mean.mean + result.regret.mean
+    return f"{result.mean.mean / optimum:.1%}" if optimum > 0 else "-"
+
+
+def estimate_text(estimate: Estimate | None) -> str:
+    """Return a mean with its interval, or a dash."""
+    if estimate is None:
+        return "-"
+    if estimate.half_width is None:
+        return f"{estimate.mean:,.1f}"
+    return f"{estimate.mean:,.1f} ± {estimate.half_width:,.1f}"

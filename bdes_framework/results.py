@@ -1,0 +1,166 @@
+"""Reading a run back: cells, curves and aggregates as arrays, or as data frames."""
+
+import json
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import frozen
+
+from bdes_framework.records import CellRecord
+from bdes_framework.store import PlannedCell, Store, open_store
+from bdes_framework.summary import Result, summarise
+from bdes_framework.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+
+@frozen(eq=False)
+class Curves:
+    """The curves of one policy on one environment at one horizon, a row a replication.
+
+    Parameters
+    ----------
+    checkpoints : array of int, shape (c,)
+        After how many rounds they were noted.
+    replications : array of int, shape (n,)
+        Which replications are there.
+    rewards, means : array of float, shape (n, c)
+        Paid and expected reward up to each checkpoint.
+    regret : array of float, shape (n, c), or None
+        DES regret; None without a benchmark.
+    """
+
+    checkpoints: IntArray
+    replications: IntArray
+    rewards: FloatArray
+    means: FloatArray
+    regret: FloatArray | None
+
+
+class Run:
+    """A run on disk: made by :func:`load_run`. Reads only; another process may still write."""
+
+    def __init__(self, folder: Path, store: Store) -> None:
+        self.folder = folder
+        self._store = store
+        self._plan = store.plan()
+
+    @property
+    def name(self) -> str:
+        """What the experiment is called."""
+        return self._store.meta("name") or self.folder.name
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """What was run: versions of everything that decided the numbers."""
+        found: dict[str, Any] = json.loads((self.folder / "resolved.json").read_text())
+        return found
+
+    @property
+    def n_cells(self) -> int:
+        """How many cells the run has, finished or not."""
+        return len(self._plan)
+
+    def cells(self) -> list[CellRecord]:
+        """Return the cells that have finished, well or badly, in the experiment's order."""
+        return [record for record in map(self._record, self._plan) if record is not None]
+
+    def results(self) -> list[Result]:
+        """Return one line per environment, horizon and policy, with intervals."""
+        return summarise(self.cells())
+
+    def curves(self, environment: str, policy: str, horizon: int) -> Curves:
+        """Return the curves of one policy on one environment, a row a replication."""
+        rows = []
+        planned = None
+        for planned in self._plan:
+            if (planned.environment, planned.policy, planned.horizon) != (
+                environment,
+                policy,
+                horizon,
+            ):
+                continue
+            result = self._store.result(planned.key)
+            if result is not None and not result.error:
+                rows.append((planned, result))
+        if not rows:
+            raise KeyError(f"no finished cell of {policy!r} on {environment!r}, T = {horizon}")
+        means = np.array([result.means for _, result in rows])
+        benchmark = self._store.benchmark(rows[0][0].benchmark)
+        has_regret = benchmark is not None and benchmark[0].size > 0
+        return Curves(
+            checkpoints=self._store.checkpoints(horizon),
+            replications=np.array([planned.replication for planned, _ in rows]),
+            rewards=np.array([result.rewards for _, result in rows]),
+            means=means,
+            regret=benchmark[0] - means if benchmark is not None and has_regret else None,
+        )
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return the cells as a pandas frame, a row a cell; needs pandas."""
+        import pandas
+
+        return pandas.DataFrame(list(self.rows()))
+
+    def to_polars(self) -> "polars.DataFrame":
+        """Return the cells as a polars frame, a row a cell; needs polars."""
+        import polars
+
+        return polars.DataFrame(list(self.rows()))
+
+    def rows(self) -> Iterator[dict[str, object]]:
+        """Yield each finished cell as a flat mapping: what exports hold."""
+        for planned in self._plan:
+            record = self._record(planned)
+            if record is None:
+                continue
+            result = self._store.result(planned.key)
+            assert result is not None
+            yield {
+                "environment": record.environment,
+                "policy": record.policy,
+                "horizon": record.horizon,
+                "replication": record.replication,
+                "total_reward": record.total_reward,
+                "total_mean": record.total_mean,
+                "regret": record.regret,
+                "error": record.error,
+                "diagnostics": result.diagnostics,
+                "key": planned.key,
+            }
+
+    def close(self) -> None:
+        """Close the database."""
+        self._store.close()
+
+    def _record(self, planned: PlannedCell) -> CellRecord | None:
+        result = self._store.result(planned.key)
+        if result is None:
+            return None
+        bad = bool(result.error)
+        benchmark = self._store.benchmark(planned.benchmark)
+        mean = None if bad else float(result.means[-1])
+        regret = None
+        if mean is not None and benchmark is not None and benchmark[0].size:
+            regret = float(benchmark[0][-1]) - mean
+        return CellRecord(
+            environment=planned.environment,
+            policy=planned.policy,
+            horizon=planned.horizon,
+            replication=planned.replication,
+            total_reward=None if bad else float(result.rewards[-1]),
+            total_mean=mean,
+            regret=regret,
+            error=result.error or None,
+        )
+
+
+def load_run(path: str | PathLike[str]) -> Run:
+    """Open a run's folder for reading; raise StoreError if it is none or cannot be read."""
+    folder = Path(path)
+    return Run(folder, open_store(folder, create=False))

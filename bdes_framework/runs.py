@@ -1,0 +1,264 @@
+"""Running an experiment into a folder, going on where it stopped, and reading it back.
+
+The same experiment always has the same folder; finished cells are never run twice. Hooks
+fire here, in the parent process, at a run's boundaries.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from os import PathLike
+from pathlib import Path
+
+from attrs import evolve, frozen
+
+from bdes_framework.cells import Cell, CellResult, build_environment, cell_key, execute, failed
+from bdes_framework.config import Experiment, load_experiment
+from bdes_framework.errors import StoreError
+from bdes_framework.interfaces import Benchmark, Reference
+from bdes_framework.manager import Plugins
+from bdes_framework.records import CellRecord, RunRecord
+from bdes_framework.simulation import benchmark_of, log_checkpoints
+from bdes_framework.store import Store, locked, open_store
+from bdes_framework.text import one_line, quoted
+
+RUNS = "runs"
+
+_NEVER_RETURNED = "its worker died every time it was tried"
+
+
+@frozen
+class BenchmarkJob:
+    """Planning the benchmark of one environment at one horizon; done once, not once a cell."""
+
+    key: str
+    cell: Cell
+    planner: Reference
+
+    @property
+    def cost(self) -> float:
+        """About a second's worth of pulls."""
+        return 1e7
+
+
+@frozen(eq=False)
+class BenchmarkResult:
+    """A planned benchmark, or why there is none."""
+
+    key: str
+    benchmark: Benchmark | None
+    error: str = ""
+
+
+Job = Cell | BenchmarkJob
+
+
+def run_folder(experiment: Experiment, out: str | PathLike[str] | None = None) -> Path:
+    """Return the folder an experiment runs in: ``out``, or one named after what it is."""
+    if out is not None:
+        return Path(out)
+    slug = re.sub(r"[^a-z0-9]+", "-", experiment.config.name.lower()).strip("-")[:40] or "run"
+    return Path(RUNS) / f"{slug}-{run_identity(experiment)[:8]}"
+
+
+def run_identity(experiment: Experiment) -> str:
+    """Return a hash of all cells and labels: what makes a run this run and no other."""
+    lines = [f"{c.key} {c.environment.label!r} {c.policy.label!r}" for c in experiment.cells]
+    text = "\n".join([repr(experiment.config.name), repr(experiment.config.benchmark), *lines])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def run_experiment(
+    experiment: Experiment | str | PathLike[str],
+    *,
+    out: str | PathLike[str] | None = None,
+    engine: Reference | None = None,
+    retry_failed: bool = False,
+    on_start: Callable[[int, int], None] = lambda total, done: None,
+    on_cell: Callable[[Cell, CellResult], None] = lambda cell, result: None,
+) -> Path:
+    """Run an experiment, or what is left of it; return its folder.
+
+    Parameters
+    ----------
+    experiment : Experiment or path
+        What to run.
+    out : path, optional
+        Where; by default a folder below ``runs`` named after the experiment.
+    engine : reference, optional
+        What runs the cells, instead of what the file says.
+    retry_failed : bool
+        Whether cells that failed before are run again.
+    on_start, on_cell : callable
+        Called in this process: with the number of cells and of those already there, and
+        with every cell that comes in.
+
+    Raises
+    ------
+    StoreError
+        If the folder is damaged, full, in use, or another experiment's.
+    """
+    if not isinstance(experiment, Experiment):
+        experiment = load_experiment(experiment)
+    folder = run_folder(experiment, out)
+    _make_folder(folder)
+    with locked(folder):
+        store = open_store(folder, create=True)
+        try:
+            _claim(store, folder, experiment)
+            _Run(experiment, store, on_cell).go(engine, retry_failed, on_start)
+        finally:
+            store.close()
+    return folder
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot make {quoted(str(folder), 200)}: {error.strerror}") from None
+
+
+def _claim(store: Store, folder: Path, experiment: Experiment) -> None:
+    """Make the folder this experiment's, or refuse it when it is another's."""
+    identity = run_identity(experiment)
+    known = store.meta("identity")
+    if known not in (None, identity):
+        raise StoreError(
+            f"{quoted(str(folder), 200)} holds another experiment, or the same one with other"
+            " plugin versions; use another --out"
+        )
+    if known is None:
+        resolved = {
+            "name": experiment.config.name,
+            "versions": dict(experiment.versions),
+            "plugins": [
+                {"plugin": r.name, "distribution": r.distribution, "version": r.version}
+                for r in experiment.plugins.records
+                if r.state == "loaded"
+            ],
+            "cells": len(experiment.cells),
+        }
+        _write(folder / "experiment.toml", experiment.text)
+        _write(folder / "resolved.json", json.dumps(resolved, indent=2))
+        store.set_meta("name", experiment.config.name)
+        store.set_meta("identity", identity)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    temporary = path.with_suffix(path.suffix + ".tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise StoreError(f"cannot write {quoted(str(path), 200)}: {error.strerror}") from None
+
+
+class _Run:
+    """One pass over the cells that are not there yet."""
+
+    def __init__(
+        self, experiment: Experiment, store: Store, on_cell: Callable[[Cell, CellResult], None]
+    ) -> None:
+        self._plugins = experiment.plugins
+        self._experiment = experiment
+        self._store = store
+        self._on_cell = on_cell
+
+    def go(
+        self,
+        engine: Reference | None,
+        retry_failed: bool,
+        on_start: Callable[[int, int], None],
+    ) -> None:
+        cells, config = self._experiment.cells, self._experiment.config
+        benchmarks = self._benchmark_jobs()
+        self._store.set_plan(cells, [self._benchmark_key(cell) for cell in cells])
+        for horizon in config.horizons:
+            self._store.set_checkpoints(horizon, log_checkpoints(horizon, config.checkpoints))
+        done = self._store.finished(failed=False)
+        if not retry_failed:
+            done |= self._store.finished(failed=True)
+        left = {cell.key: cell for cell in cells if cell.key not in done}
+        on_start(len(cells), len(cells) - len(left))
+        self._record = RunRecord(config.name, len(cells), n_finished=len(cells) - len(left))
+        self._plugins.announce("bdes_run_started", run=self._record)
+        jobs: list[Job] = [*benchmarks, *left.values()]
+        if jobs:
+            runner = self._plugins.engine(config.engine if engine is None else engine)
+            for result in runner.run(jobs, partial(execute_job, self._plugins)):
+                if isinstance(result, BenchmarkResult):
+                    self._store.save_benchmark(result.key, result.benchmark, result.error)
+                else:
+                    self._finish(left.pop(result.key), result)
+        for cell in left.values():
+            self._finish(cell, failed(cell.key, _NEVER_RETURNED, _NEVER_RETURNED))
+        self._plugins.announce("bdes_run_finished", run=self._record)
+
+    def _finish(self, cell: Cell, result: CellResult) -> None:
+        self._store.save(result)
+        bad = bool(result.error)
+        self._record = evolve(
+            self._record,
+            n_finished=self._record.n_finished + (not bad),
+            n_failed=self._record.n_failed + bad,
+        )
+        self._on_cell(cell, result)
+        record = CellRecord(
+            environment=cell.environment.label,
+            policy=cell.policy.label,
+            horizon=cell.horizon,
+            replication=cell.replication,
+            total_reward=None if bad else float(result.rewards[-1]),
+            total_mean=None if bad else float(result.means[-1]),
+            error=result.error or None,
+        )
+        self._plugins.announce("bdes_cell_finished", run=self._record, cell=record)
+
+    def _benchmark_jobs(self) -> list[BenchmarkJob]:
+        planner = self._experiment.config.benchmark
+        jobs: dict[str, BenchmarkJob] = {}
+        if planner is False:
+            return []
+        for cell in self._experiment.cells:
+            key = self._benchmark_key(cell)
+            if key not in jobs and self._store.benchmark(key) is None:
+                jobs[key] = BenchmarkJob(key, cell, planner)
+        return list(jobs.values())
+
+    def _benchmark_key(self, cell: Cell) -> str:
+        experiment = self._experiment
+        if experiment.config.benchmark is False:
+            return ""
+        return cell_key(
+            experiment.versions,
+            planner=experiment.config.benchmark,
+            environment=cell.environment.table,
+            horizon=cell.horizon,
+            checkpoints=cell.checkpoints,
+        )
+
+
+def execute_job(plugins: Plugins, job: Job) -> CellResult | BenchmarkResult:
+    """Do one job, wherever the engine put it."""
+    return _plan(plugins, job) if isinstance(job, BenchmarkJob) else execute(plugins, job)
+
+
+def _plan(plugins: Plugins, job: BenchmarkJob) -> BenchmarkResult:
+    try:
+        environment = build_environment(plugins, job.cell)
+        checkpoints = log_checkpoints(job.cell.horizon, job.cell.checkpoints)
+        benchmark = benchmark_of(environment, checkpoints, plugins.planner(job.planner))
+    except Exception as error:
+        return BenchmarkResult(job.key, None, one_line(f"{type(error).__name__}: {error}"))
+    return BenchmarkResult(job.key, benchmark)
+
+
+def list_runs(folder: str | PathLike[str] = RUNS) -> Iterator[Path]:
+    """Yield the run folders below ``folder``, by name."""
+    base = Path(folder)
+    if base.is_dir():
+        yield from sorted(path for path in base.iterdir() if (path / "results.sqlite").is_file())

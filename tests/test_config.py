@@ -1,0 +1,173 @@
+"""The experiment file: checked whole, grids expanded, formulas computed."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bdes_framework import ConfigError, Experiment, load_experiment
+
+Good = Callable[[str], str]
+
+FILE = """
+name = "demo"
+seed = 1
+horizons = [10, 50]
+replications = 3
+benchmark = false
+
+[plugins]
+modules = ["mine.py"]
+
+[[environments]]
+use = "bernoulli"
+r = [0.9, 0.3]
+b = [0.1, 1.0]
+lam = 0.3
+
+[[policies]]
+use = "mine"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, good_plugin: Good) -> Path:
+    (tmp_path / "mine.py").write_text(good_plugin("mine"))
+    (tmp_path / "demo.toml").write_text(FILE)
+    return tmp_path
+
+
+def load(folder: Path, *changes: tuple[str, str]) -> Experiment:
+    text = FILE
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "demo.toml").write_text(text)
+    return load_experiment(folder / "demo.toml")
+
+
+def test_every_combination_is_a_cell_with_a_key_of_its_own(folder: Path) -> None:
+    cells = load(folder).cells
+    assert [(c.horizon, c.replication) for c in cells] == [
+        (horizon, replication) for horizon in (10, 50) for replication in range(3)
+    ]
+    assert len({c.key for c in cells}) == 6
+    assert [c.key for c in cells] == [c.key for c in load(folder).cells]
+
+
+def test_lists_expand_into_a_grid_and_formulas_follow_the_horizon(folder: Path) -> None:
+    cells = load(folder, ("lam = 0.3", 'lam = [0.01, "1/T", "K/T"]\nq0 = [1, 0.5]')).cells
+    assert len(cells) == 2 * 3 * 2 * 3
+    rates = {(c.horizon, c.environment.label): c.environment.parameters["lam"] for c in cells}
+    assert rates[10, "bernoulli (lam=0.01, q0=1)"] == 0.01
+    assert rates[10, "bernoulli (lam=1/T, q0=0.5)"] == 0.1
+    assert rates[50, "bernoulli (lam=1/T, q0=0.5)"] == 0.02
+    assert rates[50, "bernoulli (lam=K/T, q0=1)"] == 0.04
+
+
+def test_arms_may_come_from_a_file_or_a_generator(folder: Path) -> None:
+    (folder / "arms.csv").write_text("r,b\n0.5,0.25\n0.75,1\n0,0\n")
+    inline = "r = [0.9, 0.3]\nb = [0.1, 1.0]"
+    (first, *_) = load(folder, (inline, 'arms = { file = "arms.csv" }')).cells
+    assert list(first.environment.parameters["r"]) == [0.5, 0.75, 0]  # type: ignore[call-overload]
+    drawn = 'arms = { generator = "click-bait", n = 4, seed = [1, 2] }'
+    cells = load(folder, (inline, drawn)).cells
+    assert {c.environment.label for c in cells} == {
+        "bernoulli (arms.seed=1)", "bernoulli (arms.seed=2)"
+    }  # fmt: skip
+
+
+def test_everything_that_decides_numbers_changes_the_keys(folder: Path, good_plugin: Good) -> None:
+    known = {c.key for c in load(folder).cells}
+    for change in (
+        ("seed = 1", "seed = 2"),
+        ("lam = 0.3", "lam = 0.30001"),
+        ("b = [0.1", "b = [0.2"),
+        ("horizons = [10, 50]", "horizons = [11, 51]"),
+        ("benchmark", "checkpoints = 20\nbenchmark"),
+        ("benchmark", "reveal_lam = false\nbenchmark"),
+        ("benchmark", "reveal_replenishing_arm = true\nbenchmark"),
+    ):
+        assert not known & {c.key for c in load(folder, change).cells}, change
+    (folder / "mine.py").write_text(good_plugin("mine") + "\n# another version\n")
+    assert not known & {c.key for c in load(folder).cells}
+
+
+def test_names_labels_and_more_replications_change_no_key(folder: Path) -> None:
+    known = {c.key for c in load(folder).cells}
+    for change in (
+        ('name = "demo"', 'name = "other"'),
+        ('use = "mine"', 'use = "mine"\nlabel = "x"'),
+        ("replications = 3", "replications = 4"),
+        ("benchmark", 'engine = "serial"\nbenchmark'),
+    ):
+        assert known <= {c.key for c in load(folder, change).cells}, change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("seed = 1", "sed = 1"), "sed: is not a parameter. Did you mean 'seed'?"),
+        (("seed = 1", "seed = 1\nseed = 2"), "is not valid TOML"),
+        (("seed = 1", "seed = -1"), "seed: must be at least 0, got -1"),
+        (("[10, 50]", "[10, 0]"), "horizons[1]: must be from 1 to"),
+        (("[10, 50]", "[]"), "horizons: needs at least one entry"),
+        (("[10, 50]", "[10, 10]"), "horizons: names a horizon twice"),
+        (("replications = 3", "replications = 0"), "replications: must be at least 1"),
+        (("replications = 3", "replications = 10_000_000"), "describes 20,000,000 cells"),
+        (("benchmark", "checkpoints = 1\nbenchmark"), "checkpoints: must be at least 2"),
+        (('name = "demo"', 'name = ""'), "name: must have 1 to 200 characters"),
+        (
+            ('"bernoulli"', '"bernouli"'),
+            "environments[0]: no environment is called 'bernouli'. Did",
+        ),
+        (("lam = 0.3", "lam = 3"), "environments[0]: lam must be a number in [0, 1], got 3.0"),
+        (("lam = 0.3", 'lam = "T"'), "environments[0]: lam must be a number in [0, 1], got 10.0"),
+        (("lam = 0.3", 'lam = "1/t"'), "environments[0].lam: unknown name 't'"),
+        (("lam = 0.3", "lam = []"), "environments[0].lam: is an empty list"),
+        (("lam = 0.3", "lam = [0.1, true]"), "environments[0].lam: expected a number, got True"),
+        (
+            ("lam = 0.3", 'lam = 0.3\nnoise = "x"'),
+            "environments[0].noise: no noise model is called",
+        ),
+        (("lam = 0.3", "gamma = 0.3"), "environments[0].gamma: is not a parameter"),
+        (
+            ("r = [0.9, 0.3]", 'arms = { file = "x.csv" }'),
+            "environments[0].arms: cannot read x.csv",
+        ),
+        (("r = [0.9, 0.3]", "arms = { n = 3 }"), "arms: arms need either 'file' or 'generator'"),
+        (
+            ('use = "mine"', 'name = "mine"'),
+            "policies[0]: expected the name of a policy or a table",
+        ),
+        (('use = "mine"', 'use = "mine"\nlabel = 3'), "policies[0].label: must be a string"),
+        (('"mine.py"', '"yours.py"'), "no policy is called 'mine'"),
+        (
+            ("seed = 1", 'seed = 1\nengine = "seral"'),
+            "engine: no engine is called 'seral'. Did you",
+        ),
+        (
+            ("seed = 1", 'seed = 1\nengine = {use = "serial", n = 2}'),
+            "engine.n: is not a parameter",
+        ),
+        (("benchmark = false", 'benchmark = "nope"'), "benchmark: no planner is called 'nope'"),
+        (("benchmark = false", "benchmark = true"), "benchmark: "),
+        (('use = "mine"', 'use = "mine"\n[[policies]]\nuse = "mine"'), "the label 'mine' is taken"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_place(
+    folder: Path, change: tuple[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(folder, change)
+    assert message in str(caught.value)
+    file = str(folder / "demo.toml")
+    assert all(line.startswith(file) for line in str(caught.value).splitlines())
+
+
+def test_all_mistakes_of_a_file_are_reported_at_once(folder: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(
+            folder, ("seed = 1", "seed = -1"), ('"bernoulli"', '"x"'), ('use = "mine"', 'use = "y"')
+        )
+    assert [m.path for m in caught.value.mistakes] == ["seed", "environments[0]", "policies[0]"]
