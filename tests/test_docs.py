@@ -11,11 +11,11 @@ from types import ModuleType
 import attrs
 import griffe
 import pytest
+from bdes_framework.experiment import ExperimentConfig
 
 import bdes_framework
 import bdes_framework.testing
 from bdes_framework import PluginsConfig, load_plugins
-from bdes_framework.experiment import ExperimentConfig
 from bdes_framework.hookspecs import HookSpecs
 from tests.snippets import PageRun, commands_of, fits, snippets_of
 

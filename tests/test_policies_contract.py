@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,15 +10,9 @@ import pytest
 from bdes_framework import Instance, InvalidValueError, Problem, simulate
 from bdes_framework.testing import Check, parametrize_with_checks, policy_checks
 from tests.noiseless import PLUGINS, build, diagnostics_of, play, problem_of
+from tests.test_conformance import LESS_KNOWN
 
-NEEDS_LAM = {"plays_without_knowing_lam": "needs lam"}
-NEEDS_ARM = {"plays_without_knowing_a_replenishing_arm": "needs an arm"}
-NEEDS: dict[str, dict[str, str]] = {
-    "etc": NEEDS_LAM | NEEDS_ARM,
-    "etc-unknown-arm": NEEDS_LAM,
-    "wide-ucb": NEEDS_LAM,
-}
-CONFIGURATIONS: list[tuple[str, dict[str, object]]] = [
+CONFIGURATIONS: list[tuple[str, dict[str, Any]]] = [
     ("auto", {}),
     ("etc", {}),
     ("etc", {"tuning": "paper", "planner": "exact"}),
@@ -38,8 +33,9 @@ CONFIGURATIONS: list[tuple[str, dict[str, object]]] = [
 @parametrize_with_checks(
     check
     for name, parameters in CONFIGURATIONS
+    if parameters  # all defaults are checked with everybody else's
     for check in policy_checks(
-        {"use": name, **parameters}, plugins=PLUGINS, expected_failures=NEEDS.get(name, {})
+        {"use": name, **parameters}, plugins=PLUGINS, expected_failures=LESS_KNOWN.get(name, {})
     )
 )
 def test_every_configuration_keeps_the_contract(check: Check) -> None:
@@ -61,19 +57,15 @@ INSTANCES = {
 @pytest.mark.parametrize("lam", [0.0, 1e-300, 1e-20, 1e-6, 0.4, 1 - 1e-12, 1.0])
 @pytest.mark.parametrize("case", INSTANCES)
 def test_it_plays_whatever_the_arms_and_the_rate(
-    name: str, parameters: dict[str, object], lam: float, case: str
+    name: str, parameters: dict[str, Any], lam: float, case: str
 ) -> None:
     r, b = INSTANCES[case]
-    for horizon in (1, 2, 3, 7, 13, 40, 260):
-        for draw in (True, False):
-            problem = Problem(len(r), horizon, lam, replenishing_arm=len(r) - 1, q0=1.0)
-            policy = build(name, problem, **parameters)
-            if draw:
-                world = PLUGINS.environment("bernoulli", seed=horizon, r=r, b=b, lam=lam)
-                assert simulate(world, policy, horizon).total_reward >= 0
-            else:
-                played = play(policy, Instance(r, b, lam), horizon)
-                assert played.arms.size == horizon
+    for horizon in (1, 2, 13, 40, 260):
+        problem = Problem(len(r), horizon, lam, replenishing_arm=len(r) - 1)
+        played = play(build(name, problem, **parameters), Instance(r, b, lam), horizon)
+        assert played.arms.size == horizon
+    world = PLUGINS.environment("bernoulli", seed=1, r=r, b=b, lam=lam)
+    assert simulate(world, build(name, problem, **parameters), 260).total_reward >= 0
 
 
 @pytest.mark.parametrize("name", ["etc", "etc-unknown-arm", "unknown-lambda", "sticky"])
@@ -118,7 +110,7 @@ def test_a_policy_that_needs_to_know_more_says_what_to_use_instead(
         ("auto", {"slow_below": -1.0}),
     ],
 )
-def test_parameters_out_of_range_are_refused_by_name(name: str, wrong: dict[str, object]) -> None:
+def test_parameters_out_of_range_are_refused_by_name(name: str, wrong: dict[str, Any]) -> None:
     (parameter,) = wrong
     with pytest.raises(ValueError, match=parameter):
         build(name, Problem(2, 100, 0.5, 1), **wrong)
@@ -178,7 +170,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     ],
 )
 def test_memory_stays_flat_over_a_hundred_million_rounds(
-    name: str, parameters: dict[str, object], lam: float
+    name: str, parameters: dict[str, Any], lam: float
 ) -> None:
     code = LONG.replace("LAM", repr(lam)).replace("NAME", repr(name))
     code = code.replace("PARAMETERS", repr(parameters | {"planner": "best-cycle"}))

@@ -145,18 +145,6 @@ class Scripted:
 
 def _rounds(world: World, record: Record, start: int, stop: int) -> tuple[World, Record]:
     """Return some rounds of a world and of its record."""
-    here = World(
-        world.r,
-        world.b,
-        world.lam,
-        world.q,
-        world.uniforms[start:stop],
-        world.noise[start:stop],
-    )
-    part = Record(
-        record.arms[start:stop],
-        record.rewards[start:stop],
-        record.means[start:stop],
-        record.probabilities[start:stop],
-    )
-    return here, part
+    uniforms, noise = world.uniforms[start:stop], world.noise[start:stop]
+    here = World(world.r, world.b, world.lam, world.q, uniforms, noise)
+    return here, record.rounds(start, stop)
