@@ -49,6 +49,7 @@ slow: install
 
 bench: install
 	$(BIN)/python -m benchmarks.simulation
+	$(BIN)/python -m benchmarks.experiments
 
 bench-peers: install
 	$(BIN)/python -m benchmarks.peers
