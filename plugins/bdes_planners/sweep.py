@@ -12,10 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from attrs import define, field
 
-from bdes_framework import FloatArray, IntArray, compiled
+from bdes_framework import FloatArray, IntArray, Segment, compiled
+from bdes_planners.blocks import Step
 from bdes_planners.envelope import (
     Heads,
     Lines,
+    Moves,
     backward,
     copy_lines,
     greatest_rise,
@@ -44,10 +46,10 @@ class Status(IntEnum):
 
 
 class Policy(NamedTuple):
-    """Which arm to pull at state q with n rounds to go: regions of the state, n by n."""
+    """Which move to make at state q with n steps to go: regions of the state, n by n."""
 
     start: FloatArray
-    arm: IntArray
+    move: IntArray
     end: IntArray
     """``end[n]``: where the regions for n rounds to go end; those for n - 1 end before them."""
 
@@ -102,12 +104,12 @@ def _magnitude(lines: Lines, size: int, high: float) -> float:
 
 @compiled
 def _note_policy(lines: Lines, size: int, policy: Policy, counters: Counters) -> None:
-    """Write down which arm the new envelope starts with, neighbouring equals as one region."""
+    """Write down which move the new envelope starts with, neighbouring equals as one region."""
     at = counters.regions[0]
     for line in range(size):
-        if line == 0 or lines.arm[line] != lines.arm[line - 1]:
+        if line == 0 or lines.move[line] != lines.move[line - 1]:
             policy.start[at] = lines.start[line]
-            policy.arm[at] = lines.arm[line]
+            policy.move[at] = lines.move[line]
             at += 1
     counters.regions[0] = at
     policy.end[counters.n[0]] = at
@@ -147,16 +149,17 @@ def _lighten(
 
 @compiled
 def _lacks_room(
-    n_arms: int, value: Lines, policy: Policy, history: History, noted: bool, counters: Counters
+    n_moves: int, value: Lines, policy: Policy, history: History, noted: bool, counters: Counters
 ) -> int:
     """Return which buffer the next round could overflow, if any."""
-    most = n_arms * counters.size[0]
+    most = n_moves * counters.size[0]
     if most > value.slope.size:
         return 2
     if counters.regions[0] + most > policy.start.size:
         return 1
     kept = counters.kept[0]
-    if noted and kept and history.end[kept - 1] + most > history.lines.slope.size:
+    used = history.end[kept - 1] if kept else 0
+    if noted and used + most > history.lines.slope.size:
         return 3
     return 0
 
@@ -186,11 +189,9 @@ def _reached(domain: Domain, to_go: int) -> tuple[float, float]:
 
 @compiled
 def advance(
-    r: FloatArray,
-    b: FloatArray,
-    lam: float,
+    moves: Moves,
     domain: Domain,
-    slack: float,
+    loss: float,
     chords: Chords,
     value: Lines,
     fresh: Lines,
@@ -202,9 +203,13 @@ def advance(
     until: int,
     most_work: int,
 ) -> int:
-    """Sweep back to ``until`` rounds to go; keep the envelopes from ``note_from`` on."""
+    """Sweep back to ``until`` steps to go; keep the envelopes from ``note_from`` on.
+
+    ``loss`` is what a step may lose because ``moves`` leaves out some that could be made.
+    """
     while counters.n[0] < until:
-        lacking = _lacks_room(r.size, value, policy, history, counters.n[0] >= note_from, counters)
+        noted = counters.n[0] + 1 >= note_from
+        lacking = _lacks_room(moves.pay.size, value, policy, history, noted, counters)
         if lacking:
             return lacking
         if counters.work[0] > most_work:
@@ -213,12 +218,10 @@ def advance(
         low, high = _reached(domain, counters.n[0])
         margin = 8 * _ERROR * _magnitude(value, size, high)
         low, high = _reached(domain, counters.n[0] + 1)
-        # An arm dropped from slightly above the hull could pay lam·slack·slope more.
-        counters.allowance[0] += lam * slack * value.slope[size - 1]
-        found, work = backward(value, size, r, b, lam, low, high, margin, heads, fresh)
+        found, work = backward(value, size, moves, low, high, margin, heads, fresh)
         counters.n[0] += 1
         counters.work[0] += work
-        counters.allowance[0] += _ERROR * (work + 4) * _magnitude(fresh, found, high)
+        counters.allowance[0] += loss + _ERROR * (work + 4) * _magnitude(fresh, found, high)
         _note_policy(fresh, found, policy, counters)
         if chords.tolerance > 0.0 and found > counters.cap[0]:
             found = _lighten(fresh, found, high, chords, value, counters)
@@ -254,29 +257,22 @@ def rises(history: History, kept: int, high: float, up: FloatArray, down: FloatA
 
 @compiled
 def roll(
-    policy: Policy,
-    b: FloatArray,
-    lam: float,
-    q: float,
-    to_go: int,
-    top: int,
-    period: int,
-    arms: IntArray,
+    policy: Policy, moves: Moves, q: float, to_go: int, top: int, period: int, made: IntArray
 ) -> float:
-    """Follow the policy for ``len(arms)`` rounds, write the arms, return the last state.
+    """Follow the policy for ``len(made)`` steps, write the moves, return the last state.
 
-    Above ``top`` rounds to go, where nothing was swept, the last ``period`` rounds' policy
+    Above ``top`` steps to go, where nothing was swept, the last ``period`` steps' policy
     repeats.
     """
-    for t in range(arms.size):
+    for t in range(made.size):
         n = to_go - t
         if n > top:
             n = top - period + 1 + (n - top - 1) % period
         first, last = policy.end[n - 1], policy.end[n] - 1
         while first < last and policy.start[first + 1] <= q:
             first += 1
-        arms[t] = policy.arm[first]
-        q = q + lam * (b[arms[t]] - q)
+        made[t] = policy.move[first]
+        q = moves.keep * q + moves.shift[made[t]]
     return q
 
 
@@ -302,7 +298,7 @@ def _grown(lines: Lines, size: int) -> Lines:
         _grown_floats(lines.slope, size),
         _grown_floats(lines.base, size),
         _grown_floats(lines.start, size),
-        _grown_ints(lines.arm, size),
+        _grown_ints(lines.move, size),
     )
 
 
@@ -329,12 +325,36 @@ def _new_counters() -> Counters:
 class Sweep:
     """A backward sweep over one reduced problem, resumable, with its buffers.
 
-    Starts with U_0 = 0. :meth:`advance` does the rounds; read the rest in between. With a
-    ``horizon`` it looks only at states that can be reached with the rounds left, and its
-    envelopes say nothing of longer horizons.
+    Starts with U_0 = 0. :meth:`advance` does the steps; read the rest in between. A step is
+    one round, or one block of rounds; the first ``rest`` steps are single rounds in any
+    case, so that any number of rounds can be made up. With a ``horizon`` the sweep looks
+    only at states that can be reached with the rounds left, and its envelopes say nothing
+    of longer horizons.
+
+    Parameters
+    ----------
+    problem : Reduced
+        The problem.
+    single : Step
+        The step of one pull.
+    block : Step
+        The step that is used after ``rest`` single ones.
+    rest : int
+        How many single steps come first.
+    chords : Chords
+        What chords may add, per step.
+    horizon : int
+        How many steps there are in all, or 0.
+    most_work : int
+        Stop after handling this many lines.
+    most_bytes : float
+        Stop rather than take more memory than this.
     """
 
     problem: Reduced
+    single: Step
+    block: Step
+    rest: int = 0
     chords: Chords = NO_CHORDS
     horizon: int = 0
     most_work: int = 2**62
@@ -347,16 +367,17 @@ class Sweep:
     _heads: Heads = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        size = max(256, 8 * self.problem.n_arms)
+        n_moves = max(len(self.single.runs), len(self.block.runs))
+        size = max(256, 8 * n_moves)
         self._value, self._fresh = room_for(size), room_for(size)
-        self._heads = heads_for(self.problem.n_arms)
-        self._value.start[0] = _reached(self._domain(), 0)[0]
+        self._heads = heads_for(n_moves)
+        self._value.start[0] = _reached(self._domain(self.rest > 0), 0)[0]
         self.policy = Policy(np.zeros(1024), np.zeros(1024, np.int64), np.zeros(65, np.int64))
         self.history = History(room_for(1024), np.zeros(0, np.int64), np.zeros(0))
 
     @property
     def n(self) -> int:
-        """How many rounds have been swept."""
+        """How many steps have been swept."""
         return int(self.counters.n[0])
 
     @property
@@ -373,8 +394,8 @@ class Sweep:
         return sum(array.nbytes for array in group)
 
     def advance(self, until: int, window: int = 0) -> Status:
-        """Sweep to ``until`` rounds; keep the last ``window`` + 1 envelopes; say why it stopped."""
-        note_from = max(until - window, self.n + 1) if window else until + 1
+        """Sweep to ``until`` steps; keep the last ``window`` + 1 envelopes; say why it stopped."""
+        note_from = max(until - window, self.n + 1, self.rest) if window else until + 1
         self.counters.kept[0] = 0
         if window:
             self.history = History(
@@ -385,30 +406,38 @@ class Sweep:
                 end=_grown_ints(self.policy.end, max(until + 1, 2 * self.policy.end.size))
             )
         while True:
-            status = Status(self._advance(until, note_from))
+            single = self.n < self.rest
+            goal = min(until, self.rest) if single else until
+            status = Status(self._advance(single, goal, note_from))
+            if status is Status.DONE and goal < until:
+                continue
             if status in (Status.DONE, Status.OUT_OF_WORK):
                 return status
             if self.n_bytes + self._bytes_of(status) > self.most_bytes:
                 return status
             self._make_room(status)
 
-    def _domain(self) -> Domain:
+    def _domain(self, single: bool) -> Domain:
         problem = self.problem
         log_keep = math.log1p(-problem.lam) if problem.lam < 1 else _ALL_FORGOTTEN
-        low, high = problem.low, problem.high
-        if self.horizon:
-            low, high = float(problem.b.min()), float(problem.b.max())
-        return Domain(low, high, problem.q0, self.horizon, log_keep)
+        if not self.horizon:
+            return Domain(problem.low, problem.high, problem.q0, 0, log_keep)
+        low, high = float(problem.b.min()), float(problem.b.max())
+        length = self.block.rounds
+        if single:
+            rounds = self.rest + (self.horizon - self.rest) * length
+            return Domain(low, high, problem.q0, rounds, log_keep)
+        return Domain(low, high, problem.q0, self.horizon, log_keep * length)
 
-    def _advance(self, until: int, note_from: int) -> int:
-        problem = self.problem
+    def _advance(self, single: bool, until: int, note_from: int) -> int:
+        step, chords = (self.single if single else self.block), self.chords
+        if single:
+            chords = chords._replace(tolerance=chords.tolerance / self.block.rounds)
         return advance(
-            problem.r,
-            problem.b,
-            problem.lam,
-            self._domain(),
-            problem.slack,
-            self.chords,
+            step.moves,
+            self._domain(single),
+            step.loss,
+            chords,
             self._value,
             self._fresh,
             self._heads,
@@ -429,7 +458,7 @@ class Sweep:
             size = 2 * self.policy.start.size
             self.policy = self.policy._replace(
                 start=_grown_floats(self.policy.start, size),
-                arm=_grown_ints(self.policy.arm, size),
+                move=_grown_ints(self.policy.move, size),
             )
         else:
             lines = _grown(self.history.lines, 2 * self.history.lines.slope.size)
@@ -440,13 +469,13 @@ class Sweep:
         size = int(self.counters.size[0])
         return _bound(self._value, size, self.problem, float(self.counters.allowance[0]))
 
-    def upper_before(self, rounds: int) -> float:
-        """Return the same bound for fewer rounds, from an envelope the history still holds."""
-        k = int(self.counters.kept[0]) - 1 - rounds
+    def upper_before(self, steps: int) -> float:
+        """Return the same bound for fewer steps, from an envelope the history still holds."""
+        k = int(self.counters.kept[0]) - 1 - steps
         first, end = int(self.history.end[k - 1]) if k else 0, int(self.history.end[k])
         kept = self.history.lines
         lines = Lines(
-            kept.slope[first:end], kept.base[first:end], kept.start[first:end], kept.arm[first:end]
+            kept.slope[first:end], kept.base[first:end], kept.start[first:end], kept.move[first:end]
         )
         return _bound(lines, end - first, self.problem, float(self.history.allowance[k]))
 
@@ -457,9 +486,14 @@ class Sweep:
         rises(self.history, kept, self.problem.high, up, down)
         return up, down
 
-    def roll(self, q: float, to_go: int, rounds: int, period: int = 1) -> tuple[IntArray, float]:
-        """Return the arms of the next ``rounds`` rounds from state ``q``, and the state after."""
-        arms = np.empty(rounds, dtype=np.int64)
-        problem = self.problem
-        q = roll(self.policy, problem.b, problem.lam, q, to_go, self.n, period, arms)
-        return arms, q
+    def roll(self, q: float, to_go: int, steps: int, period: int = 1) -> tuple[IntArray, float]:
+        """Return the moves of the next ``steps`` block steps from ``q``, and the state after."""
+        made = np.empty(steps, dtype=np.int64)
+        return made, roll(self.policy, self.block.moves, q, to_go, self.n, period, made)
+
+    def finish(self, q: float, to_go: int, period: int = 1) -> list[Segment]:
+        """Return all pulls from ``to_go`` steps to the end, from state ``q``."""
+        blocks, q = self.roll(q, to_go, to_go - self.rest, period)
+        made = np.empty(self.rest, dtype=np.int64)
+        roll(self.policy, self.single.moves, q, self.rest, self.n, period, made)
+        return self.block.segments(blocks) + self.single.segments(made)
