@@ -8,7 +8,7 @@ counted. They are found by doubling: moves of 2w rounds are pairs of moves of w 
 import math
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from bdes_framework import FloatArray, IntArray, Segment, compiled
 from bdes_planners.envelope import Moves
@@ -96,7 +96,7 @@ def block_step(problem: Reduced, horizon: int, tolerance: float) -> Step:
 
 def _grouped(single: Step, problem: Reduced, horizon: int, tolerance: float, longest: int) -> Step:
     """Double the step's rounds up to ``longest``, or as long as its moves stay few."""
-    step = single
+    step, levels = single, 0
     steepest = float(problem.r.max()) * min(float(horizon), 1.0 / problem.lam)
     while 2 * step.rounds <= longest:
         # The natural error of a block grows with its length; so does what it may lose. The
@@ -105,8 +105,19 @@ def _grouped(single: Step, problem: Reduced, horizon: int, tolerance: float, lon
         twice = _doubled(step, problem, steepest, allowed * 2 * step.rounds)
         if twice is None:
             break
-        step = twice
-    return step
+        step, levels = twice, levels + 1
+    return evolve(step, loss=step.loss + _rounding(step.moves, problem, steepest, levels))
+
+
+def _rounding(moves: Moves, problem: Reduced, steepest: float, levels: int) -> float:
+    """Bound what rounding in the numbers of a block's moves can hide, in one step.
+
+    Each doubling rounds a few times more, except that ``keep``, a power of 1 - lam, may be
+    off by as many units as the block has rounds.
+    """
+    paid = float(np.max(moves.pay) * problem.high + np.max(moves.bonus))
+    moved = steepest * (float(np.max(moves.shift)) + problem.high)
+    return float(UNIT_ROUNDOFF * levels * (64 * (paid + moved) + 4 * 2**levels * moved))
 
 
 def _doubled(step: Step, problem: Reduced, steepest: float, allowed: float) -> Step | None:
@@ -122,8 +133,7 @@ def _doubled(step: Step, problem: Reduced, steepest: float, allowed: float) -> S
     if count > _MOST_MOVES:
         return None
     kept = kept[:count]
-    largest = float(np.max(pay) * problem.high + np.max(bonus) + np.max(shift) * steepest)
-    loss = 2 * step.loss + allowed + 64 * UNIT_ROUNDOFF * largest
+    loss = 2 * step.loss + allowed
     runs = tuple(_joined(step.runs[first[k]], step.runs[second[k]]) for k in kept.tolist())
     chosen = Moves(pay[kept], bonus[kept], shift[kept], moves.keep * moves.keep)
     return Step(chosen, 2 * step.rounds, loss, runs)

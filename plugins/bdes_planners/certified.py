@@ -22,8 +22,9 @@ from bdes_framework import (
 )
 from bdes_planners.blocks import Step, block_step, single_step
 from bdes_planners.bounds import best_pair, constant_plan, is_constant
+from bdes_planners.passes import Chords
 from bdes_planners.reduction import Reduced, checked_horizon, reduce
-from bdes_planners.sweep import Chords, Status, Sweep
+from bdes_planners.sweep import Status, Sweep
 
 _WINDOW = 256
 """Longest period tried for the span."""
@@ -173,7 +174,9 @@ class Certified:
         horizon = checked_horizon(horizon)
         problem = reduce(instance)
         if is_constant(problem):
-            return constant_plan(instance, problem, horizon, "constant")
+            plan = constant_plan(instance, problem, horizon, "constant")
+            reached = {"gap_asked": self._gap, "gap_reached": plan.gap <= self._gap}
+            return evolve(plan, diagnostics={**plan.diagnostics, **reached})
         pair, least = best_pair(problem, horizon)
         schedule = problem.original(Schedule.cycle(pair, horizon))
         value = instance.value(schedule)
@@ -315,18 +318,31 @@ def _around_cycle(
         parts.append(made)
         if len(parts) > 1 and np.array_equal(parts[-1], parts[-2]):
             break
-    segments = block.segments(np.concatenate(parts)) if parts else []
-    period = 0
+    head = block.segments(np.concatenate(parts)) if parts else []
     repeats = (to_go - sweep.n) // chunk if parts else 0
-    if repeats > 1:
-        cycle = _shortest_period(parts[-1])
-        (once,) = block.segments(cycle)
-        period = once.n_pulls
-        middle = Segment(once.arms, repeats * (chunk // cycle.size))
-        q = problem.instance.starting_at(q).state_after(Schedule((middle,)))
-        to_go -= repeats * chunk
-        segments.append(middle)
-    return Schedule(segments + sweep.finish(q, to_go, p)), upper, "cycle", period
+    if repeats < 2:
+        return Schedule(head + sweep.finish(q, to_go, p)), upper, "cycle", 0
+    cycle = _shortest_period(parts[-1])
+    (once,) = block.segments(cycle)
+    middle = Segment(once.arms, repeats * (chunk // cycle.size))
+    q = problem.instance.starting_at(q).state_after(Schedule((middle,)))
+    tail = sweep.finish(q, to_go - repeats * chunk, p)
+    return Schedule(_tidied(head, middle, tail)), upper, "cycle", once.n_pulls
+
+
+def _tidied(head: list[Segment], middle: Segment, tail: list[Segment]) -> list[Segment]:
+    """Let the repeated segment take in the repeats at the head's end and the tail's start."""
+    cycle, repeats = middle.arms, middle.repeats
+    before, after = head[-1].arms, tail[0].arms
+    if head[-1].repeats == 1:
+        while before.size >= cycle.size and np.array_equal(before[-cycle.size :], cycle):
+            before, repeats = before[: -cycle.size], repeats + 1
+        head = head[:-1] + ([Segment(before)] if before.size else [])
+    if tail[0].repeats == 1:
+        while after.size >= cycle.size and np.array_equal(after[: cycle.size], cycle):
+            after, repeats = after[cycle.size :], repeats + 1
+        tail = ([Segment(after)] if after.size else []) + tail[1:]
+    return [*head, Segment(cycle, repeats), *tail]
 
 
 def _shortest_period(made: IntArray) -> IntArray:
