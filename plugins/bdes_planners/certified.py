@@ -1,0 +1,369 @@
+"""Plans with a proven gap at any horizon: convex envelopes, chords, and a cycle in the middle.
+
+The proofs are on the planners page of the documentation, and in short where each step is
+taken.
+"""
+
+import math
+
+import numpy as np
+from attrs import define, evolve, frozen
+
+from bdes_framework import (
+    BuildContext,
+    DiagnosticValue,
+    FloatArray,
+    Instance,
+    IntArray,
+    InvalidValueError,
+    Plan,
+    Schedule,
+    Segment,
+)
+from bdes_planners.blocks import Step, block_step, single_step
+from bdes_planners.bounds import best_pair, constant_plan, is_constant
+from bdes_planners.passes import Chords
+from bdes_planners.reduction import Reduced, checked_horizon, reduce
+from bdes_planners.sweep import Status, Sweep
+
+_WINDOW = 256
+"""Longest period tried for the span."""
+_MEMORIES = 3.0
+"""The first look for a cycle comes after this many times 1/lam rounds."""
+_GROWTH = 1.6
+_SHORT = 4096
+"""Up to this horizon a plain sweep costs next to nothing."""
+_SLOW = 32.0
+"""Below lam·horizon = 32 a sweep of all rounds around one path beats waiting for a cycle."""
+_COARSE = 2048
+_WIDTH = 1 / 64
+_REFINEMENTS = 12
+_TRIES = 4
+"""How many promising periods a plan is made for before sweeping on."""
+_LAST_WINDOW = 64
+_NO_LIMIT = 2**62
+
+
+@frozen
+class CertifiedConfig:
+    """A plan within a proven relative gap of the optimum, at any horizon.
+
+    Parameters
+    ----------
+    gap : float above 0
+        How far below the proven upper bound the plan's value may be, relative to that bound.
+    work : int or nothing
+        Stop after about this many line operations (some 50 to 200 million a second) and
+        return the best plan and bound so far; the plan says if the gap was not reached.
+    """
+
+    gap: float = 1e-4
+    work: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 < self.gap < math.inf:
+            raise InvalidValueError(f"gap must be a finite number above 0, got {self.gap!r}")
+        if self.work is not None and self.work < 1:
+            raise InvalidValueError(f"work must be at least 1, got {self.work!r}")
+
+
+@define(eq=False)
+class _Search:
+    """One planning problem under way: the best schedule and the best bound so far."""
+
+    instance: Instance
+    problem: Reduced
+    horizon: int
+    gap: float
+    work_left: int
+    schedule: Schedule
+    value: float
+    upper: float = math.inf
+    period: int = 0
+    method: str = "pair"
+    work: int = 0
+    rounds: int = 0
+    peak: int = 0
+    tolerance: float = 0.0
+
+    @property
+    def done(self) -> bool:
+        return self.upper < math.inf and self.upper - self.value <= self.gap * self.upper
+
+    @property
+    def out_of_work(self) -> bool:
+        return self.work >= self.work_left
+
+    def offer(self, schedule: Schedule, upper: float, method: str, period: int = 0) -> None:
+        """Keep the schedule if it is better, and the bound if it is tighter."""
+        self.upper = min(self.upper, upper * self.problem.unit)
+        real = self.problem.original(schedule)
+        value = self.instance.value(real)
+        if value >= self.value:
+            self.schedule, self.value, self.period, self.method = real, value, period, method
+
+    def note(self, sweep: Sweep) -> None:
+        """Add up what a sweep took."""
+        self.work += int(sweep.counters.work[0])
+        self.rounds = sweep.rest + (sweep.n - sweep.rest) * sweep.block.rounds
+        self.peak = max(self.peak, int(sweep.counters.peak[0]))
+        self.tolerance = sweep.chords.tolerance / sweep.block.rounds
+
+    def plan(self) -> Plan:
+        diagnostics: dict[str, DiagnosticValue] = {
+            "method": self.method,
+            "gap_asked": self.gap,
+            "gap_reached": self.done,
+            "hull_arms": self.problem.n_arms,
+            "rounds_swept": self.rounds,
+            "most_lines": self.peak,
+            "chord_tolerance": self.tolerance * self.problem.unit,
+            "period": self.period,
+            "work": self.work,
+        }
+        return Plan(self.schedule, self.value, max(self.upper, self.value), diagnostics)
+
+
+@define(eq=False)
+class _Steps:
+    """How a horizon is cut into steps, and what chords may add around which path."""
+
+    search: _Search
+    single: Step
+    block: Step
+    tolerance: float
+    """Per round."""
+    path: FloatArray
+    width: float
+
+    @property
+    def rest(self) -> int:
+        return self.search.horizon % self.block.rounds
+
+    @property
+    def total(self) -> int:
+        """How many steps make up the horizon."""
+        return self.rest + self.search.horizon // self.block.rounds
+
+    def chords(self) -> Chords:
+        stride = -(-self.total // self.path.size)
+        return Chords(self.tolerance * self.block.rounds, self.path, stride, self.width)
+
+    def sweep(self, bounded: bool) -> Sweep:
+        """Return a fresh sweep that may use what is left of the work."""
+        return Sweep(
+            self.search.problem,
+            self.single,
+            self.block,
+            self.rest,
+            self.chords(),
+            self.total if bounded else 0,
+            most_work=self.search.work_left - self.search.work,
+        )
+
+
+class Certified:
+    """Plans with a proven upper bound, to a relative gap that is asked for."""
+
+    def __init__(self, gap: float = 1e-4, work: int | None = None) -> None:
+        self._gap = gap
+        self._work = _NO_LIMIT if work is None else work
+
+    def plan(self, instance: Instance, horizon: int) -> Plan:
+        """Return a schedule of ``horizon`` pulls, its value and a proven upper bound."""
+        horizon = checked_horizon(horizon)
+        problem = reduce(instance)
+        if is_constant(problem):
+            plan = constant_plan(instance, problem, horizon, "constant")
+            reached = {"gap_asked": self._gap, "gap_reached": plan.gap <= self._gap}
+            return evolve(plan, diagnostics={**plan.diagnostics, **reached})
+        pair, least = best_pair(problem, horizon)
+        schedule = problem.original(Schedule.cycle(pair, horizon))
+        value = instance.value(schedule)
+        tolerance = 0.5 * self._gap * least / horizon
+        problem = problem.thinned(0.02 * tolerance)
+        search = _Search(instance, problem, horizon, self._gap, self._work, schedule, value)
+        _run(search, tolerance)
+        return search.plan()
+
+
+def _run(search: _Search, tolerance: float) -> None:
+    problem, horizon = search.problem, search.horizon
+    single = single_step(problem, horizon)
+    block = block_step(problem, horizon, tolerance) if horizon > _SHORT else single
+    steps = _Steps(search, single, block, tolerance, np.zeros(1), math.inf)
+    if horizon > _SHORT and problem.lam * horizon <= _SLOW:
+        steps.tolerance = 1.5 * tolerance
+        steps.path, steps.width = _coarse_path(problem, horizon, tolerance), _WIDTH
+        _sweep_all(steps)
+    else:
+        _find_cycle(steps)
+    _refine(steps)
+
+
+def _find_cycle(steps: _Steps) -> None:
+    """Sweep until a period's rise is nearly the same at all states, or all rounds are swept."""
+    search, total = steps.search, steps.total
+    memory = math.ceil(_MEMORIES / (search.problem.lam * steps.block.rounds))
+    target = steps.rest + max(32, memory)
+    sweep = steps.sweep(bounded=target >= total)
+    while True:
+        until = min(target, total)
+        window = 0 if until == total else min(_WINDOW, until - max(sweep.n, steps.rest))
+        status = sweep.advance(until, window)
+        if status is Status.OUT_OF_WORK:
+            _use_what_there_is(steps, sweep)
+            return
+        if sweep.n == total:
+            _offer_sweep(steps, sweep)
+            return
+        converged = _offer_cycle(steps, sweep, sure=False)
+        if search.done:
+            search.note(sweep)
+            return
+        if converged:
+            steps.tolerance /= 2
+            sweep.chords = steps.chords()
+        target = math.ceil(_GROWTH * sweep.n)
+
+
+def _sweep_all(steps: _Steps) -> None:
+    """Sweep all rounds, precise around the path.
+
+    The bound is valid wherever the path lies; a bad one only makes it worse.
+    """
+    sweep = steps.sweep(bounded=True)
+    if sweep.advance(steps.total) is Status.OUT_OF_WORK:
+        if steps.search.upper == math.inf:
+            _use_what_there_is(steps, steps.sweep(bounded=False))
+        steps.search.note(sweep)
+        return
+    _offer_sweep(steps, sweep)
+
+
+def _use_what_there_is(steps: _Steps, sweep: Sweep) -> None:
+    """Out of work: do the few steps more that a bound needs, and offer it."""
+    sweep.most_work = _NO_LIMIT
+    start = max(sweep.n, steps.rest)
+    sweep.advance(min(start + _LAST_WINDOW, steps.total), _LAST_WINDOW)
+    if sweep.n == steps.total:
+        _offer_sweep(steps, sweep)
+    else:
+        _offer_cycle(steps, sweep, sure=True)
+        steps.search.note(sweep)
+
+
+def _refine(steps: _Steps) -> None:
+    """Sweep all rounds again, more finely each time, until the gap is reached or hopeless."""
+    search = steps.search
+    for _ in range(_REFINEMENTS):
+        if search.done or search.out_of_work:
+            return
+        steps.tolerance /= 4
+        if steps.block.rounds > 1:
+            steps.block = block_step(search.problem, search.horizon, steps.tolerance)
+        _sweep_all(steps)
+
+
+def _offer_sweep(steps: _Steps, sweep: Sweep) -> None:
+    """Offer the schedule and the bound of a sweep over all rounds."""
+    steps.search.note(sweep)
+    schedule = Schedule(sweep.finish(steps.search.problem.q0, steps.total))
+    steps.search.offer(schedule, sweep.upper(), "sweep")
+
+
+def _offer_cycle(steps: _Steps, sweep: Sweep, sure: bool) -> bool:
+    """Offer a plan around a repeated cycle if its gap looks small enough, or if ``sure``.
+
+    The backward step B is monotone and commutes with adding constants. So if
+    ``U_n <= U_{n-p} + rise`` everywhere, k further periods add at most ``k * rise``:
+    that is the proven bound for every longer horizon.
+    """
+    search, left = steps.search, steps.total - sweep.n
+    up, down = (rise[1:] for rise in sweep.rises())
+    periods = np.arange(1, up.size + 1)
+    steady = float(np.max(down / periods))
+    repeats = (left + periods) // periods
+    excess = repeats * (up - periods * steady)
+    promising = np.argsort(excess, kind="stable")[:_TRIES].tolist()
+    for best in promising:
+        p = int(periods[best])
+        upper = sweep.upper_before(p - (left + p) % p) + int(repeats[best]) * float(up[best])
+        upper *= 1 + 1e-15
+        if not sure and excess[best] > search.gap * upper:
+            return bool(best != promising[0])
+        search.offer(*_around_cycle(steps, sweep, p, upper))
+        if search.done:
+            break
+    return True
+
+
+def _around_cycle(
+    steps: _Steps, sweep: Sweep, p: int, upper: float
+) -> tuple[Schedule, float, str, int]:
+    """Return head, repeated cycle and tail: the sweep's policy, followed from the first state.
+
+    The policy of the last p steps swept stands in for all earlier ones. Followed forwards it
+    soon repeats itself; from there the repeats are kept as one segment, until the steps left
+    are those that were swept.
+    """
+    problem, block = steps.search.problem, steps.block
+    chunk = p * -(-64 // p)
+    longest = math.ceil(10 / (problem.lam * block.rounds)) + 8 * chunk
+    parts: list[IntArray] = []
+    q, to_go = problem.q0, steps.total
+    while to_go > sweep.n + 2 * chunk and len(parts) * chunk < longest:
+        made, q = sweep.roll(q, to_go, chunk, p)
+        to_go -= chunk
+        parts.append(made)
+        if len(parts) > 1 and np.array_equal(parts[-1], parts[-2]):
+            break
+    head = block.segments(np.concatenate(parts)) if parts else []
+    repeats = (to_go - sweep.n) // chunk if parts else 0
+    if repeats < 2:
+        return Schedule(head + sweep.finish(q, to_go, p)), upper, "cycle", 0
+    cycle = _shortest_period(parts[-1])
+    (once,) = block.segments(cycle)
+    middle = Segment(once.arms, repeats * (chunk // cycle.size))
+    q = problem.instance.starting_at(q).state_after(Schedule((middle,)))
+    tail = sweep.finish(q, to_go - repeats * chunk, p)
+    return Schedule(_tidied(head, middle, tail)), upper, "cycle", once.n_pulls
+
+
+def _tidied(head: list[Segment], middle: Segment, tail: list[Segment]) -> list[Segment]:
+    """Let the repeated segment take in the repeats at the head's end and the tail's start."""
+    cycle, repeats = middle.arms, middle.repeats
+    before, after = head[-1].arms, tail[0].arms
+    if head[-1].repeats == 1:
+        while before.size >= cycle.size and np.array_equal(before[-cycle.size :], cycle):
+            before, repeats = before[: -cycle.size], repeats + 1
+        head = head[:-1] + ([Segment(before)] if before.size else [])
+    if tail[0].repeats == 1:
+        while after.size >= cycle.size and np.array_equal(after[: cycle.size], cycle):
+            after, repeats = after[cycle.size :], repeats + 1
+        tail = ([Segment(after)] if after.size else []) + tail[1:]
+    return [*head, Segment(cycle, repeats), *tail]
+
+
+def _shortest_period(made: IntArray) -> IntArray:
+    for size in range(1, made.size // 2 + 1):
+        if made.size % size == 0 and np.array_equal(made[size:], made[:-size]):
+            return made[:size]
+    return made
+
+
+def _coarse_path(problem: Reduced, horizon: int, tolerance: float) -> FloatArray:
+    """Return the states of a good schedule, last round first, on a coarse scale of time."""
+    rate = -math.expm1(horizon / _COARSE * math.log1p(-problem.lam))
+    coarse = evolve(problem, lam=rate)
+    step = single_step(coarse, _COARSE)
+    chords = Chords(4 * tolerance, np.zeros(1), 1, math.inf)
+    sweep = Sweep(coarse, step, step, 0, chords, _COARSE)
+    sweep.advance(_COARSE)
+    arms, _ = sweep.roll(problem.q0, _COARSE, _COARSE)
+    return coarse.instance.states(arms)[::-1].copy()
+
+
+def build(config: CertifiedConfig, context: BuildContext) -> Certified:
+    """Build the planner."""
+    return Certified(config.gap, config.work)

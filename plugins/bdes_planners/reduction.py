@@ -1,0 +1,174 @@
+"""What planning needs of an instance: the few arms that matter, in units where all is at most 1.
+
+Every planner of this plugin starts here. Dropping the other arms loses nothing, or at most
+a loss that is counted; rescaling by powers of two rounds nothing.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from attrs import frozen
+
+from bdes_framework import FloatArray, Instance, IntArray, InvalidValueError, Schedule, Segment
+
+UNIT_ROUNDOFF = 2.0**-53
+
+
+@frozen(eq=False)
+class Reduced:
+    """An instance cut down to its hull arms and scaled to numbers of at most 1.
+
+    Parameters
+    ----------
+    index : array of int, shape (k,)
+        The arms kept, as numbered in the instance; r falls and b rises along them.
+    r, b : arrays of float, shape (k,)
+        Their parameters, in units of ``unit`` together.
+    lam : float
+        Evolution rate.
+    q0 : float
+        First state.
+    low, high : float
+        Every state that can be reached lies in [low, high].
+    unit : float
+        A total in these units times ``unit`` is the total of the instance.
+    slack : float
+        Each arm of the instance lies at most this far, in b, above the hull of those kept.
+    """
+
+    index: IntArray
+    r: FloatArray
+    b: FloatArray
+    lam: float
+    q0: float
+    low: float
+    high: float
+    unit: float
+    slack: float = 0.0
+
+    @property
+    def n_arms(self) -> int:
+        """How many arms were kept."""
+        return self.r.size
+
+    @property
+    def instance(self) -> Instance:
+        """The reduced problem as an instance of its own."""
+        return Instance(self.r, self.b, self.lam, self.q0)
+
+    def original(self, schedule: Schedule) -> Schedule:
+        """Return a schedule of the kept arms with the arms numbered as in the instance."""
+        return Schedule([Segment(self.index[s.arms], s.repeats) for s in schedule.segments])
+
+    def thinned(self, slack: float) -> "Reduced":
+        """Return the same without arms that lie at most ``slack`` above a chord of the others."""
+        kept = _thin(self.r, self.b, slack)
+        if len(kept) == self.n_arms:
+            return self
+        return Reduced(
+            self.index[kept],
+            self.r[kept],
+            self.b[kept],
+            self.lam,
+            self.q0,
+            self.low,
+            self.high,
+            self.unit,
+            slack,
+        )
+
+
+def checked_horizon(horizon: int) -> int:
+    """Return ``horizon`` if it is an integer of at least 1, or refuse."""
+    integral = isinstance(horizon, int | np.integer) and not isinstance(horizon, bool)
+    if not integral or horizon < 1:
+        raise InvalidValueError(f"horizon must be an integer of at least 1, got {horizon!r}")
+    return int(horizon)
+
+
+def reduce(instance: Instance) -> Reduced:
+    """Return ``instance`` without the arms no optimal schedule needs, in convenient units.
+
+    For any convex, increasing V, ``r*q + V((1-lam)*q + lam*b)`` is convex and increasing in
+    (r, b), so its maximum over the arms is reached on their upper-right convex hull.
+    """
+    index = hull_arms(instance.r, instance.b)
+    r, b = instance.r[index], instance.b[index]
+    of_r, of_q = _power_of_two(float(r.max())), _power_of_two(max(instance.q0, float(b.max())))
+    q0, scaled_b = instance.q0 / of_q, b / of_q
+    return Reduced(
+        index=index,
+        r=r / of_r,
+        b=scaled_b,
+        lam=instance.lam,
+        q0=q0,
+        low=min(q0, float(scaled_b.min())),
+        high=max(q0, float(scaled_b.max())),
+        unit=of_r * of_q,
+    )
+
+
+def pareto_arms(r: FloatArray, b: FloatArray) -> IntArray:
+    """Return the arms that no other arm equals or beats in both r and b: r falling, b rising.
+
+    Of equal arms the first stays.
+    """
+    order = np.lexsort((np.arange(r.size), -b, -r))
+    kept: list[int] = []
+    for arm in order.tolist():
+        if not kept or b[arm] > b[kept[-1]]:
+            kept.append(arm)
+    return np.array(kept, dtype=np.int64)
+
+
+def hull_arms(r: FloatArray, b: FloatArray) -> IntArray:
+    """Return the corners of the upper-right convex hull of the points (r, b): r falling.
+
+    Exact: no rounding decides which arms stay.
+    """
+    kept: list[int] = []
+    for arm in pareto_arms(r, b).tolist():
+        while len(kept) >= 2 and not _is_corner(r, b, kept[-2], kept[-1], arm):
+            kept.pop()
+        kept.append(arm)
+    return np.array(kept, dtype=np.int64)
+
+
+def _is_corner(r: FloatArray, b: FloatArray, before: int, middle: int, after: int) -> bool:
+    """Say whether ``middle`` lies strictly above the chord from ``before`` to ``after``."""
+    r0, r1, r2 = float(r[before]), float(r[middle]), float(r[after])
+    b0, b1, b2 = float(b[before]), float(b[middle]), float(b[after])
+    left, right = (r0 - r2) * (b1 - b0), (b2 - b0) * (r0 - r1)
+    if abs(left - right) > 16 * UNIT_ROUNDOFF * (abs(left) + abs(right)):
+        return left > right
+    exact = [Fraction(value) for value in (r0, r1, r2, b0, b1, b2)]
+    s0, s1, s2, d0, d1, d2 = exact
+    return (s0 - s2) * (d1 - d0) > (d2 - d0) * (s0 - s1)
+
+
+def _thin(r: FloatArray, b: FloatArray, slack: float) -> list[int]:
+    """Choose corners so that every other one is at most ``slack`` above a chord of the chosen."""
+    kept, last = [0], r.size - 1
+    while kept[-1] < last:
+        start = kept[-1]
+        stop = start + 1
+        while stop < last and _chord_error(r, b, start, stop + 1) <= slack * 0.999:
+            stop += 1
+        kept.append(stop)
+    return kept
+
+
+def _chord_error(r: FloatArray, b: FloatArray, start: int, stop: int) -> float:
+    inner = slice(start + 1, stop)
+    share = (r[start] - r[inner]) / (r[start] - r[stop])
+    return float(np.max(b[inner] - b[start] - share * (b[stop] - b[start])))
+
+
+def _power_of_two(value: float) -> float:
+    """Return the least power of two that is at least ``value``; 1 for 0."""
+    if value == 0:
+        return 1.0
+    fraction, exponent = math.frexp(value)
+    exponent -= fraction == 0.5
+    return math.ldexp(1.0, min(max(exponent, -1000), 1000))

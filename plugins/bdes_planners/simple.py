@@ -1,0 +1,62 @@
+"""The simple alternatives people compare with: the highest pay now, and the best single arm."""
+
+import numpy as np
+from attrs import frozen
+
+from bdes_framework import BuildContext, DiagnosticValue, Instance, Plan, Schedule
+from bdes_planners.bounds import potential_bound
+from bdes_planners.reduction import checked_horizon, pareto_arms
+
+
+@frozen
+class GreedyConfig:
+    """The arm that pays most right now, every round, whatever it does to the state."""
+
+
+@frozen
+class BestFixedConfig:
+    """The best single arm, played throughout."""
+
+
+class Greedy:
+    """Pulls an arm with the largest r·q in every round.
+
+    All arms see the same state, so this is an arm with the largest r throughout. Of several
+    with the same r it takes the one with the largest b, then the lowest number; it keeps to
+    that arm when the state is 0 and all arms pay nothing.
+    """
+
+    def plan(self, instance: Instance, horizon: int) -> Plan:
+        """Return the greedy schedule of ``horizon`` pulls."""
+        horizon = checked_horizon(horizon)
+        return _one_arm(instance, int(pareto_arms(instance.r, instance.b)[0]), horizon)
+
+
+class BestFixed:
+    """Pulls one arm throughout: the one that earns most over the horizon, lowest number first."""
+
+    def plan(self, instance: Instance, horizon: int) -> Plan:
+        """Return the best constant schedule of ``horizon`` pulls."""
+        horizon = checked_horizon(horizon)
+        # A dominated arm earns no more than the arm that dominates it.
+        arms = np.sort(pareto_arms(instance.r, instance.b)).tolist()
+        values = [instance.value(Schedule.cycle([arm], horizon)) for arm in arms]
+        return _one_arm(instance, arms[int(np.argmax(values))], horizon)
+
+
+def _one_arm(instance: Instance, arm: int, horizon: int) -> Plan:
+    schedule = Schedule.cycle([arm], horizon)
+    value = instance.value(schedule)
+    upper = max(potential_bound(instance, horizon), value)
+    diagnostics: dict[str, DiagnosticValue] = {"method": "constant", "arm": arm}
+    return Plan(schedule, value, upper, diagnostics)
+
+
+def build_greedy(config: GreedyConfig, context: BuildContext) -> Greedy:
+    """Build the greedy planner."""
+    return Greedy()
+
+
+def build_best_fixed(config: BestFixedConfig, context: BuildContext) -> BestFixed:
+    """Build the planner of the best single arm."""
+    return BestFixed()
