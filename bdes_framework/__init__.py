@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from bdes_framework.model import state_after_repeating as state_after_repeating
     from bdes_framework.parameters import Parameter as Parameter
     from bdes_framework.parameters import parameters_of as parameters_of
+    from bdes_framework.planning import PlanReport as PlanReport
+    from bdes_framework.planning import report_plan as report_plan
     from bdes_framework.records import CellRecord as CellRecord
     from bdes_framework.records import RunRecord as RunRecord
     from bdes_framework.registry import Entry as Entry
@@ -105,6 +107,7 @@ _HOMES = {
     "manager": "Plugins",
     "model": "Instance Problem alternating_limit settling_pulls state_after_repeating",
     "parameters": "Parameter parameters_of",
+    "planning": "PlanReport report_plan",
     "records": "CellRecord RunRecord",
     "registry": "Entry Registrar",
     "schedule": "Schedule Segment",

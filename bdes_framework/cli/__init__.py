@@ -16,6 +16,7 @@ COMMANDS_GROUP = "bdes_framework.commands"
 
 _OWN_COMMANDS = {
     "plugins": ("bdes_framework.cli.plugins:plugins", "List plugins, and what went wrong."),
+    "plan": ("bdes_framework.cli.plan:plan", "Plan the best schedule for arms one knows."),
     "init": ("bdes_framework.cli.start:init", "Write a commented experiment file to start from."),
     "check": ("bdes_framework.cli.run:check", "Check an experiment file without running it."),
     "run": ("bdes_framework.cli.run:run", "Run an experiment, or go on with it."),
