@@ -181,7 +181,7 @@ class PageRun:
             (self._folder / file).write_text(done.stdout, encoding="utf-8")
 
     def _settings(self) -> dict[str, str]:
-        settings = {"COLUMNS": "96", "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        settings = {"COLUMNS": "120", "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         if self._search_path:
             settings["PYTHONPATH"] = os.pathsep.join(map(str, self._search_path))
         return settings
