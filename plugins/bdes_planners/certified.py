@@ -32,8 +32,8 @@ _MEMORIES = 3.0
 _GROWTH = 1.6
 _SHORT = 4096
 """Up to this horizon a plain sweep costs next to nothing."""
-_SLOW = 32.0
-"""Below lam·horizon = 32 a sweep of all rounds around one path beats waiting for a cycle."""
+_SLOW = 16.0
+"""Below lam·horizon = 16 a sweep of all rounds around one path beats waiting for a cycle."""
 _COARSE = 2048
 _WIDTH = 1 / 64
 _REFINEMENTS = 12
