@@ -12,7 +12,7 @@ own schedule out would cost more time and prove a larger gap).
 import argparse
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from rich.console import Console
@@ -109,19 +109,18 @@ def brute_force(instance: Instance, horizon: int) -> float:
     return max(instance.value(schedule) for schedule in schedules)
 
 
-def timed(work: Callable[[], object], repeats: int) -> float:
-    """Return the least seconds of some repeats."""
-    best = float("inf")
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
-def timed_plan(planner: Planner, instance: Instance, horizon: int) -> tuple[Plan, float]:
-    plan = planner.plan(instance, horizon)
-    return plan, timed(lambda: planner.plan(instance, horizon), 1 if plan_is_slow(plan) else 7)
+def timed_in_turn(
+    planner: Planner, instance: Instance, horizons: tuple[int, ...]
+) -> tuple[list[Plan], list[float]]:
+    """Plan each horizon in turn, several times over; return plans and least seconds."""
+    plans = [planner.plan(instance, horizon) for horizon in horizons]
+    times = [float("inf")] * len(horizons)
+    for _ in range(1 if plan_is_slow(plans[0]) else 15):
+        for k, horizon in enumerate(horizons):
+            start = time.perf_counter()
+            planner.plan(instance, horizon)
+            times[k] = min(times[k], time.perf_counter() - start)
+    return plans, times
 
 
 def plan_is_slow(plan: Plan) -> bool:
@@ -140,14 +139,12 @@ def long_horizons(planner: Planner, seeds: int) -> Iterator[tuple[str, ...]]:
     ):
         r, b = maker(np.random.default_rng(seed), N_ARMS)
         instance = Instance(r, b, lam)
-        plan, took = timed_plan(planner, instance, HORIZON)
-        ratios = ["", ""]
-        gaps = [plan.gap]
-        if lam * HORIZON > 100:  # the rates of the slow rows are tied to this horizon
-            for k, horizon in enumerate((10**6, 10**9)):
-                longer, more = timed_plan(planner, instance, horizon)
-                ratios[k] = f"{more / took:.2f}"
-                gaps.append(longer.gap)
+        # The rates of the slow rows are tied to one horizon.
+        horizons = (HORIZON, 10**6, 10**9) if lam * HORIZON > 100 else (HORIZON,)
+        plans, times = timed_in_turn(planner, instance, horizons)
+        plan, took = plans[0], times[0]
+        ratios = [f"{more / took:.2f}" for more in times[1:]] or ["", ""]
+        gaps = [each.gap for each in plans]
         start = time.perf_counter()
         bound = grid_bound(instance, HORIZON)
         grid_took = time.perf_counter() - start
@@ -186,7 +183,7 @@ def small_sizes(seeds: int) -> Iterator[tuple[str, ...]]:
                 if horizon > 400:
                     continue
                 planner = plugins.planner("fptas", epsilon=1 / horizon)
-            plan, took = timed_plan(planner, instance, horizon)
+            (plan,), (took,) = timed_in_turn(planner, instance, (horizon,))
             base = took if name == "exact" else base
             yield size, name, seconds(took), f"{took / base:.2f}×", f"{plan.gap:.1e}"
         if n_arms**horizon < 10**5:

@@ -14,7 +14,6 @@ from bdes_framework import (
     DiagnosticValue,
     FloatArray,
     Instance,
-    IntArray,
     InvalidValueError,
     Plan,
     Schedule,
@@ -22,7 +21,7 @@ from bdes_framework import (
 )
 from bdes_planners.blocks import Step, block_step, single_step
 from bdes_planners.bounds import best_pair, constant_plan, is_constant
-from bdes_planners.passes import Chords
+from bdes_planners.passes import Chords, steady_gains
 from bdes_planners.reduction import Reduced, checked_horizon, reduce
 from bdes_planners.sweep import Status, Sweep
 
@@ -33,14 +32,18 @@ _MEMORIES = 3.0
 _GROWTH = 1.6
 _SHORT = 4096
 """Up to this horizon a plain sweep costs next to nothing."""
-_SLOW = 32.0
-"""Below lam·horizon = 32 a sweep of all rounds around one path beats waiting for a cycle."""
+_SLOW = 16.0
+"""Below lam·horizon = 16 a sweep of all rounds around one path beats waiting for a cycle."""
 _COARSE = 2048
 _WIDTH = 1 / 64
 _REFINEMENTS = 12
 _TRIES = 4
 """How many promising periods a plan is made for before sweeping on."""
 _LAST_WINDOW = 64
+_SETTLING = 10.0
+"""How many times 1/lam the policy is followed before a cycle is looked for."""
+_LITTLE = 0.02
+"""The share of the gap that a shorter cycle may cost."""
 _NO_LIMIT = 2**62
 
 
@@ -303,31 +306,28 @@ def _around_cycle(
 ) -> tuple[Schedule, float, str, int]:
     """Return head, repeated cycle and tail: the sweep's policy, followed from the first state.
 
-    The policy of the last p steps swept stands in for all earlier ones. Followed forwards it
-    soon repeats itself; from there the repeats are kept as one segment, until the steps left
-    are those that were swept.
+    The policy of the last p steps swept stands in for all earlier ones. Once the state has
+    settled, the stretch of the last moves that earns most when it is repeated for ever is the
+    cycle; it is repeated until the steps left are those that were swept.
     """
-    problem, block = steps.search.problem, steps.block
-    chunk = p * -(-64 // p)
-    longest = math.ceil(10 / (problem.lam * block.rounds)) + 8 * chunk
-    parts: list[IntArray] = []
-    q, to_go = problem.q0, steps.total
-    while to_go > sweep.n + 2 * chunk and len(parts) * chunk < longest:
-        made, q = sweep.roll(q, to_go, chunk, p)
-        to_go -= chunk
-        parts.append(made)
-        if len(parts) > 1 and np.array_equal(parts[-1], parts[-2]):
-            break
-    head = block.segments(np.concatenate(parts)) if parts else []
-    repeats = (to_go - sweep.n) // chunk if parts else 0
+    search, problem, block = steps.search, steps.search.problem, steps.block
+    settling = math.ceil(_SETTLING / (problem.lam * block.rounds)) + 4 * p
+    settling = min(settling, steps.total - sweep.n)
+    made, q = sweep.roll(problem.q0, steps.total, settling, p)
+    gains = np.empty(settling)
+    steady_gains(block.moves, made, gains)
+    # The shortest of those that are nearly the best.
+    length = 1 + int(np.argmax(gains >= np.max(gains) * (1 - _LITTLE * search.gap)))
+    to_go = steps.total - settling
+    repeats = (to_go - sweep.n) // length
+    head = block.segments(made)
     if repeats < 2:
         return Schedule(head + sweep.finish(q, to_go, p)), upper, "cycle", 0
-    cycle = _shortest_period(parts[-1])
-    (once,) = block.segments(cycle)
-    middle = Segment(once.arms, repeats * (chunk // cycle.size))
+    cycle = np.concatenate([segment.arms for segment in block.segments(made[-length:])])
+    middle = Segment(cycle, repeats)
     q = problem.instance.starting_at(q).state_after(Schedule((middle,)))
-    tail = sweep.finish(q, to_go - repeats * chunk, p)
-    return Schedule(_tidied(head, middle, tail)), upper, "cycle", once.n_pulls
+    tail = sweep.finish(q, to_go - repeats * length, p)
+    return Schedule(_tidied(head, middle, tail)), upper, "cycle", cycle.size
 
 
 def _tidied(head: list[Segment], middle: Segment, tail: list[Segment]) -> list[Segment]:
@@ -343,13 +343,6 @@ def _tidied(head: list[Segment], middle: Segment, tail: list[Segment]) -> list[S
             after, repeats = after[cycle.size :], repeats + 1
         tail = ([Segment(after)] if after.size else []) + tail[1:]
     return [*head, Segment(cycle, repeats), *tail]
-
-
-def _shortest_period(made: IntArray) -> IntArray:
-    for size in range(1, made.size // 2 + 1):
-        if made.size % size == 0 and np.array_equal(made[size:], made[:-size]):
-            return made[:size]
-    return made
 
 
 def _coarse_path(problem: Reduced, horizon: int, tolerance: float) -> FloatArray:

@@ -258,3 +258,20 @@ def roll(
         made[t] = policy.move[first]
         q = moves.keep * q + moves.shift[made[t]]
     return q
+
+
+@compiled
+def steady_gains(moves: Moves, made: IntArray, gains: FloatArray) -> None:
+    """Write what repeating the last 1, 2, ... moves for ever earns per step: ``gains[k - 1]``.
+
+    What some moves do is one affine map of the state and one affine pay; the steady state is
+    the map's fixed point.
+    """
+    decay, shift, slope, base = 1.0, 0.0, 0.0, 0.0
+    for length in range(1, made.size + 1):
+        move = made[made.size - length]
+        base = base + slope * moves.shift[move] + moves.bonus[move]
+        slope = slope * moves.keep + moves.pay[move]
+        shift = shift + decay * moves.shift[move]
+        decay = decay * moves.keep
+        gains[length - 1] = (slope * (shift / (1.0 - decay)) + base) / length
