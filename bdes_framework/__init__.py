@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bdes_framework._version import __version__ as __version__
+    from bdes_framework.calibration import CtrCurve as CtrCurve
+    from bdes_framework.calibration import RateCalibration as RateCalibration
+    from bdes_framework.calibration import UnidentifiedCurveError as UnidentifiedCurveError
+    from bdes_framework.calibration import calibrate_rate as calibrate_rate
     from bdes_framework.config import Experiment as Experiment
     from bdes_framework.config import ExperimentConfig as ExperimentConfig
     from bdes_framework.config import load_experiment as load_experiment
@@ -53,9 +57,9 @@ if TYPE_CHECKING:
     from bdes_framework.kernels import play_round as play_round
     from bdes_framework.kernels import sweep_block as sweep_block
     from bdes_framework.kernels import sweep_states as sweep_states
+    from bdes_framework.loading import PluginsConfig as PluginsConfig
+    from bdes_framework.loading import load_plugins as load_plugins
     from bdes_framework.manager import Plugins as Plugins
-    from bdes_framework.manager import PluginsConfig as PluginsConfig
-    from bdes_framework.manager import load_plugins as load_plugins
     from bdes_framework.model import Instance as Instance
     from bdes_framework.model import Problem as Problem
     from bdes_framework.model import alternating_limit as alternating_limit
@@ -63,6 +67,8 @@ if TYPE_CHECKING:
     from bdes_framework.model import state_after_repeating as state_after_repeating
     from bdes_framework.parameters import Parameter as Parameter
     from bdes_framework.parameters import parameters_of as parameters_of
+    from bdes_framework.planning import PlanReport as PlanReport
+    from bdes_framework.planning import report_plan as report_plan
     from bdes_framework.records import CellRecord as CellRecord
     from bdes_framework.records import RunRecord as RunRecord
     from bdes_framework.registry import Entry as Entry
@@ -87,6 +93,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "_version": "__version__",
+    "calibration": "CtrCurve RateCalibration UnidentifiedCurveError calibrate_rate",
     "discovery": "PluginRecord",
     "errors": "BdesError ConfigError ContractError InvalidValueError Mistake PluginError"
     " StoreError UnknownNameError",
@@ -96,9 +103,11 @@ _HOMES = {
     " NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef"
     " Reference",
     "kernels": "Record World compiled play_round sweep_block sweep_states",
-    "manager": "Plugins PluginsConfig load_plugins",
+    "loading": "PluginsConfig load_plugins",
+    "manager": "Plugins",
     "model": "Instance Problem alternating_limit settling_pulls state_after_repeating",
     "parameters": "Parameter parameters_of",
+    "planning": "PlanReport report_plan",
     "records": "CellRecord RunRecord",
     "registry": "Entry Registrar",
     "schedule": "Schedule Segment",

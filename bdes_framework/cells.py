@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 from attrs import fields, frozen, has
 
-from bdes_framework.interfaces import Diagnostics, Environment, HasInstance
+from bdes_framework.interfaces import Diagnostics, Environment, HasBenchmark, HasInstance
 from bdes_framework.manager import Plugins
 from bdes_framework.model import Problem
 from bdes_framework.seeding import branch
@@ -73,6 +73,9 @@ class CellResult:
         The sum of the states; empty if there are none.
     counts : array of int, shape (K,)
         How often each arm was pulled.
+    basis : str
+        What its benchmark is computed from: cells that share an instance share it. Empty
+        if there is nothing to compute one from.
     diagnostics : str
         What the policy showed at the end, as JSON.
     error, details : str
@@ -86,6 +89,7 @@ class CellResult:
     means: FloatArray
     states: FloatArray
     counts: IntArray
+    basis: str
     diagnostics: str
     error: str
     details: str
@@ -96,7 +100,9 @@ def execute(plugins: Plugins, cell: Cell) -> CellResult:
     """Play one cell. Whatever a plugin raises becomes part of the result."""
     begin = time.perf_counter()
     try:
-        trace = _play(plugins, cell)
+        environment = build_environment(plugins, cell)
+        trace = _play(plugins, cell, environment)
+        basis = _basis(environment, cell)
     except Exception as error:
         return failed(
             cell.key,
@@ -110,6 +116,7 @@ def execute(plugins: Plugins, cell: Cell) -> CellResult:
         means=trace.cumulative_means,
         states=np.empty(0) if trace.cumulative_states is None else trace.cumulative_states,
         counts=trace.counts,
+        basis=basis,
         diagnostics=_as_json(trace.diagnostics),
         error="",
         details="",
@@ -121,7 +128,7 @@ def failed(key: str, error: str, details: str, seconds: float = 0.0) -> CellResu
     """Return the result of a cell that failed."""
     nothing = np.empty(0)
     no_counts = np.empty(0, dtype=np.int64)
-    return CellResult(key, nothing, nothing, nothing, no_counts, "{}", error, details, seconds)
+    return CellResult(key, nothing, nothing, nothing, no_counts, "", "{}", error, details, seconds)
 
 
 def build_environment(plugins: Plugins, cell: Cell) -> Environment:
@@ -130,13 +137,25 @@ def build_environment(plugins: Plugins, cell: Cell) -> Environment:
     return plugins.environment(cell.environment.table, seed=seed)
 
 
-def _play(plugins: Plugins, cell: Cell) -> Trace:
-    environment = build_environment(plugins, cell)
+def _play(plugins: Plugins, cell: Cell, environment: Environment) -> Trace:
     problem = _problem(environment, cell)
     seed = branch(cell.seed, "replication", cell.replication)
     policy = plugins.policy(cell.policy.table, problem, seed=seed)
     checkpoints = log_checkpoints(cell.horizon, cell.checkpoints)
     return simulate(environment, policy, cell.horizon, checkpoints=checkpoints, keep=False)
+
+
+def _basis(environment: Environment, cell: Cell) -> str:
+    """Name what decides the benchmark: the instance, which an environment's luck may have drawn.
+
+    An environment with a benchmark of its own is asked once per replication: it may depend
+    on luck too.
+    """
+    if isinstance(environment, HasBenchmark):
+        return cell_key({}, own=cell.environment.table, seed=cell.seed, k=cell.replication)
+    if isinstance(environment, HasInstance):
+        return cell_key({}, instance=environment.instance)
+    return ""
 
 
 def _problem(environment: Environment, cell: Cell) -> Problem:

@@ -26,7 +26,8 @@ from bdes_framework.interfaces import (
     PolicyRef,
     Reference,
 )
-from bdes_framework.manager import Plugins, PluginsConfig, load_plugins
+from bdes_framework.loading import PluginsConfig, load_plugins
+from bdes_framework.manager import Plugins
 from bdes_framework.registry import Entry
 from bdes_framework.structuring import is_union, structure
 from bdes_framework.text import ascii_controls, quoted

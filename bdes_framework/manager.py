@@ -6,19 +6,14 @@ a table; no hook is called.
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property
-from importlib import metadata
-from os import PathLike
-from pathlib import Path
+from functools import cached_property
 from typing import cast, get_type_hints
 
 import pluggy
-from attrs import AttrsInstance, frozen
+from attrs import AttrsInstance, has
 from numpy.random import Generator, SeedSequence
-from packaging.requirements import InvalidRequirement, Requirement
 
-from bdes_framework import discovery
-from bdes_framework.discovery import PluginRecord, canonical_name
+from bdes_framework.discovery import PluginRecord
 from bdes_framework.errors import (
     BdesError,
     ConfigError,
@@ -41,7 +36,6 @@ from bdes_framework.registry import Entry, Registry
 from bdes_framework.seeding import Seed, branch, generator
 from bdes_framework.structuring import reference_kind, structure
 from bdes_framework.text import did_you_mean, listed, one_line, quoted
-from bdes_framework.tomlfile import read_toml
 
 _PROTOCOLS: Mapping[Kind, type] = {
     Kind.ENVIRONMENT: Environment,
@@ -50,27 +44,6 @@ _PROTOCOLS: Mapping[Kind, type] = {
     Kind.NOISE_MODEL: NoiseModel,
     Kind.ENGINE: Engine,
 }
-
-
-@frozen
-class PluginsConfig:
-    """Which plugins to load: the ``[plugins]`` table of a config file.
-
-    Parameters
-    ----------
-    disabled : list of str
-        Plugins, or whole distributions, that are not to be imported.
-    required : list of str
-        Distributions that must be installed and loaded, as PEP 508 requirements such as
-        ``"my-plugins>=1.2"``.
-    modules : list of str
-        Local plugins to load besides the installed ones: importable modules, or files and
-        package folders by their path, relative to the config file.
-    """
-
-    disabled: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
-    modules: tuple[str, ...] = ()
 
 
 class Plugins:
@@ -85,16 +58,16 @@ class Plugins:
         records: Sequence[PluginRecord],
         registry: Registry,
         hooks: pluggy.PluginManager,
-        chosen: "_Choice",
+        reload: tuple[Callable[..., "Plugins"], tuple[object, ...]],
     ) -> None:
         self._records = tuple(records)
         self._registry = registry
         self._hooks = hooks
-        self._chosen = chosen
+        self._reload = reload
 
-    def __reduce__(self) -> tuple[Callable[["_Choice"], "Plugins"], tuple["_Choice"]]:
+    def __reduce__(self) -> tuple[Callable[..., "Plugins"], tuple[object, ...]]:
         # Other processes load plugins by name themselves; modules and factories do not travel.
-        return _load_once, (self._chosen,)
+        return self._reload
 
     @property
     def records(self) -> tuple[PluginRecord, ...]:
@@ -190,20 +163,24 @@ class Plugins:
         self._check_nested(config, f"{kind} {entry.name!r}", "")
         return entry, config
 
-    def _check_nested(self, config: AttrsInstance, source: str, path: str) -> None:
+    def _check_nested(self, config: object, source: str, path: str) -> None:
+        """Check every reference inside a config: its fields', their lists' and tables'."""
         mistakes: list[Mistake] = []
         for name, hint in get_type_hints(type(config), include_extras=True).items():
-            kind = reference_kind(hint)
-            value = getattr(config, name, None)
-            if kind is None or value is None:
-                continue
-            inner = f"{path}.{name}" if path else name
-            try:
-                self.resolve(kind, value, source=source, path=inner)
-            except ConfigError as error:
-                mistakes += error.mistakes
-            except BdesError as error:
-                mistakes.append(Mistake(inner, str(error)))
+            kind, value = reference_kind(hint), getattr(config, name, None)
+            values = value if isinstance(value, list | tuple) else (value,)
+            for index, item in enumerate(values):
+                place = f"{path}.{name}" if path else name
+                place = f"{place}[{index}]" if values is value else place
+                try:
+                    if kind is not None and item not in (None, False):
+                        self.resolve(kind, item, source=source, path=place)
+                    elif kind is None and has(type(item)):
+                        self._check_nested(item, source, place)
+                except ConfigError as error:
+                    mistakes += error.mistakes
+                except BdesError as error:
+                    mistakes.append(Mistake(place, str(error)))
         if mistakes:
             raise ConfigError(mistakes, source)
 
@@ -220,7 +197,15 @@ class Plugins:
         return self._build(entry, config, context)
 
     def _build(self, entry: Entry, config: AttrsInstance, context: "_Context") -> object:
-        built = entry.build(config, context)
+        try:
+            built = entry.build(config, context)
+        except BdesError:
+            raise
+        except Exception as error:
+            raise PluginError(
+                f"plugin {entry.plugin!r} of {entry.distribution}: the factory of {entry.kind}"
+                f" {entry.name!r} raised {type(error).__name__}: {one_line(str(error))}"
+            ) from error
         protocol = _PROTOCOLS[entry.kind]
         if not isinstance(built, protocol):
             members = [name for name in _members(protocol) if not hasattr(built, name)]
@@ -296,126 +281,3 @@ class _Context:
         inner = _Context(self._plugins, branch(self._seed, "nested", self._built), problem)
         self._built += 1
         return self._plugins._build(entry, config, inner)
-
-
-def load_plugins(
-    config: PluginsConfig | Mapping[str, object] | str | PathLike[str] | None = None,
-    *,
-    disabled: Sequence[str] = (),
-    required: Sequence[str] = (),
-    modules: Sequence[str] = (),
-) -> Plugins:
-    """Find and load plugins; return them with everything they registered.
-
-    A plugin that fails does not stop the others: look at ``Plugins.records``.
-
-    Parameters
-    ----------
-    config : PluginsConfig, mapping, path or None
-        Which plugins to disable, require or load from local files; a path is read as a TOML
-        file's ``[plugins]`` table, with local files relative to it.
-    disabled, required, modules : sequences of str
-        Added to what ``config`` says.
-
-    Raises
-    ------
-    ConfigError
-        If ``config`` is malformed.
-    PluginError
-        If something required is missing, too old, disabled or failed.
-
-    Examples
-    --------
-    >>> plugins = load_plugins(disabled=["bdes-framework"])
-    >>> [entry.name for entry in plugins.entries() if entry.distribution == "bdes-framework"]
-    []
-    """
-    base = Path.cwd()
-    if config is None:
-        chosen = PluginsConfig()
-    elif isinstance(config, PluginsConfig):
-        chosen = config
-    elif isinstance(config, Mapping):
-        chosen = structure(PluginsConfig, config, "plugins")
-    else:
-        base = Path(config).resolve().parent
-        table = read_toml(Path(config)).get("plugins", {})
-        if not isinstance(table, Mapping):
-            raise ConfigError([Mistake("plugins", "must be a table")], str(config))
-        chosen = structure(PluginsConfig, table, str(config), "plugins")
-    return _load(
-        _Choice(
-            disabled=(*chosen.disabled, *disabled),
-            required=(*chosen.required, *required),
-            modules=(*chosen.modules, *modules),
-            base=base,
-        )
-    )
-
-
-@frozen
-class _Choice(PluginsConfig):
-    """Everything that decides which plugins are loaded; small, hashable, picklable."""
-
-    base: Path = Path()
-
-
-def _load(choice: _Choice) -> Plugins:
-    candidates = discovery.installed()
-    candidates += [discovery.local(module, choice.base) for module in choice.modules]
-    _check_disabled(choice.disabled, candidates)
-    registry = Registry()
-    records, hooks = discovery.load(candidates, choice.disabled, registry)
-    for requirement in choice.required:
-        _check_required(requirement, records)
-    return Plugins(records, registry, hooks, choice)
-
-
-@cache
-def _load_once(choice: _Choice) -> Plugins:
-    """Load what a pickle names; a worker process does so once, not once a batch."""
-    return _load(choice)
-
-
-def _check_disabled(names: Sequence[str], candidates: Sequence[discovery.Candidate]) -> None:
-    """Refuse to disable what looks like a misspelling of something that is there."""
-    known = {canonical_name(c.name): c.name for c in candidates}
-    known |= {c.distribution: c.distribution for c in candidates}
-    for name in names:
-        hint = did_you_mean(canonical_name(name), known)
-        if canonical_name(name) not in known and hint:
-            raise ConfigError(
-                [Mistake("plugins.disabled", f"no plugin is called {quoted(name)}.{hint}")]
-            )
-
-
-def _check_required(text: str, records: Sequence[PluginRecord]) -> None:
-    try:
-        requirement = Requirement(text)
-    except InvalidRequirement as error:
-        raise ConfigError(
-            [
-                Mistake(
-                    "plugins.required", f"{quoted(text)} is no requirement: {one_line(str(error))}"
-                )
-            ]
-        ) from None
-    if requirement.marker is not None and not requirement.marker.evaluate():
-        return
-    name = canonical_name(requirement.name)
-    try:
-        version = metadata.version(requirement.name)
-    except metadata.PackageNotFoundError:
-        raise PluginError(f"required plugin distribution {name!r} is not installed") from None
-    if not requirement.specifier.contains(version, prereleases=True):
-        raise PluginError(
-            f"required plugin distribution {name!r}: {requirement.specifier} is needed,"
-            f" {version} is installed"
-        )
-    own = [record for record in records if record.distribution == name]
-    if not own:
-        raise PluginError(f"required distribution {name!r} is installed but announces no plugin")
-    for record in own:
-        if record.state != "loaded":
-            why = f": {record.reason}" if record.reason else ""
-            raise PluginError(f"required plugin {record.name!r} of {name} is {record.state}{why}")

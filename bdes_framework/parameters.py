@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 from attrs import AttrsInstance, frozen
 
-from bdes_framework.structuring import is_union, reference_kind
+from bdes_framework.structuring import is_reference, is_union, reference_kind
 from bdes_framework.text import quoted
 
 
@@ -60,9 +60,8 @@ def type_text(hint: Any) -> str:
     >>> type_text(float | None)
     'float or nothing'
     """
-    kind = reference_kind(hint)
-    if kind is not None and not is_union(hint):
-        return f"{kind} (name or table)"
+    if is_reference(hint):
+        return f"{reference_kind(hint)} (name or table)"
     if is_union(hint):
         members = [type_text(m) for m in get_args(hint) if m is not type(None)]
         return " or ".join(members + (["nothing"] if type(None) in get_args(hint) else []))

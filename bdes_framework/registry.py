@@ -30,6 +30,8 @@ ConfigT = TypeVar("ConfigT", bound=AttrsInstance)
 RESERVED_FIELDS = frozenset({"use", "label", "seed", "problem"})
 """Names a config class may not use for its fields: they mean something of their own."""
 
+_SECTION = re.compile(r"^\w[^\n]*\n-{3,}$", re.MULTILINE)
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -63,8 +65,16 @@ class Entry:
     @property
     def summary(self) -> str:
         """The first sentence of the config class's docstring, on one line."""
+        return one_line(self._paragraphs()[0])
+
+    @property
+    def explanation(self) -> list[str]:
+        """What the docstring says beyond its first sentence and before its sections."""
+        return [one_line(paragraph, 2000) for paragraph in self._paragraphs()[1:]]
+
+    def _paragraphs(self) -> list[str]:
         text = inspect.cleandoc(self.config.__doc__ or "")
-        return one_line(text.split("\n\n", 1)[0])
+        return _SECTION.split(text, maxsplit=1)[0].strip().split("\n\n")
 
 
 class Registrar:

@@ -1,7 +1,7 @@
 """Reading a run back: cells, curves and aggregates as arrays, or as data frames."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import frozen
 
+from bdes_framework.cells import CellResult
 from bdes_framework.records import CellRecord
-from bdes_framework.store import PlannedCell, Store, open_store
+from bdes_framework.store import PlannedCell, Store, benchmark_key, open_store
 from bdes_framework.summary import Result, summarise
 from bdes_framework.types import FloatArray, IntArray
 
@@ -77,7 +78,6 @@ class Run:
     def curves(self, environment: str, policy: str, horizon: int) -> Curves:
         """Return the curves of one policy on one environment, a row a replication."""
         rows = []
-        planned = None
         for planned in self._plan:
             if (planned.environment, planned.policy, planned.horizon) != (
                 environment,
@@ -91,14 +91,13 @@ class Run:
         if not rows:
             raise KeyError(f"no finished cell of {policy!r} on {environment!r}, T = {horizon}")
         means = np.array([result.means for _, result in rows])
-        benchmark = self._store.benchmark(rows[0][0].benchmark)
-        has_regret = benchmark is not None and benchmark[0].size > 0
+        totals = [self._totals(planned, result) for planned, result in rows]
         return Curves(
             checkpoints=self._store.checkpoints(horizon),
             replications=np.array([planned.replication for planned, _ in rows]),
             rewards=np.array([result.rewards for _, result in rows]),
             means=means,
-            regret=benchmark[0] - means if benchmark is not None and has_regret else None,
+            regret=_less(totals, means),
         )
 
     def to_pandas(self) -> "pandas.DataFrame":
@@ -138,16 +137,23 @@ class Run:
         """Close the database."""
         self._store.close()
 
+    def _totals(self, planned: PlannedCell, result: CellResult) -> FloatArray | None:
+        """Return what the benchmark of a cell earns at the checkpoints, if there is one."""
+        found = self._store.benchmark(benchmark_key(result.basis, planned.horizon))
+        return found[0] if found is not None and found[0].size else None
+
+    def benchmark_errors(self) -> list[str]:
+        """Return why benchmarks could not be computed; regret is absent there."""
+        return self._store.benchmark_errors()
+
     def _record(self, planned: PlannedCell) -> CellRecord | None:
         result = self._store.result(planned.key)
         if result is None:
             return None
         bad = bool(result.error)
-        benchmark = self._store.benchmark(planned.benchmark)
         mean = None if bad else float(result.means[-1])
-        regret = None
-        if mean is not None and benchmark is not None and benchmark[0].size:
-            regret = float(benchmark[0][-1]) - mean
+        totals = self._totals(planned, result)
+        regret = None if mean is None or totals is None else float(totals[-1]) - mean
         return CellRecord(
             environment=planned.environment,
             policy=planned.policy,
@@ -158,6 +164,11 @@ class Run:
             regret=regret,
             error=result.error or None,
         )
+
+
+def _less(totals: Sequence[FloatArray | None], means: FloatArray) -> FloatArray | None:
+    known = [row for row in totals if row is not None]
+    return np.array(known) - means if len(known) == len(means) else None
 
 
 def load_run(path: str | PathLike[str]) -> Run:

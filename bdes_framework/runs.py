@@ -11,17 +11,18 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import TypeVar
 
 from attrs import evolve, frozen
 
-from bdes_framework.cells import Cell, CellResult, build_environment, cell_key, execute, failed
+from bdes_framework.cells import Cell, CellResult, build_environment, execute, failed
 from bdes_framework.config import Experiment, load_experiment
-from bdes_framework.errors import StoreError
+from bdes_framework.errors import ContractError, StoreError
 from bdes_framework.interfaces import Benchmark, Reference
 from bdes_framework.manager import Plugins
 from bdes_framework.records import CellRecord, RunRecord
 from bdes_framework.simulation import benchmark_of, log_checkpoints
-from bdes_framework.store import Store, locked, open_store
+from bdes_framework.store import Store, benchmark_key, locked, open_store
 from bdes_framework.text import one_line, quoted
 
 RUNS = "runs"
@@ -31,7 +32,7 @@ _NEVER_RETURNED = "its worker died every time it was tried"
 
 @frozen
 class BenchmarkJob:
-    """Planning the benchmark of one environment at one horizon; done once, not once a cell."""
+    """Planning the benchmark of one instance at one horizon; done once, not once a cell."""
 
     key: str
     cell: Cell
@@ -52,7 +53,8 @@ class BenchmarkResult:
     error: str = ""
 
 
-Job = Cell | BenchmarkJob
+Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 
 def run_folder(experiment: Experiment, out: str | PathLike[str] | None = None) -> Path:
@@ -174,9 +176,9 @@ class _Run:
         retry_failed: bool,
         on_start: Callable[[int, int], None],
     ) -> None:
+        """Play the cells that are missing, then plan the benchmarks they are held to."""
         cells, config = self._experiment.cells, self._experiment.config
-        benchmarks = self._benchmark_jobs()
-        self._store.set_plan(cells, [self._benchmark_key(cell) for cell in cells])
+        self._store.set_plan(cells)
         for horizon in config.horizons:
             self._store.set_checkpoints(horizon, log_checkpoints(horizon, config.checkpoints))
         done = self._store.finished(failed=False)
@@ -186,17 +188,30 @@ class _Run:
         on_start(len(cells), len(cells) - len(left))
         self._record = RunRecord(config.name, len(cells), n_finished=len(cells) - len(left))
         self._plugins.announce("bdes_run_started", run=self._record)
-        jobs: list[Job] = [*benchmarks, *left.values()]
-        if jobs:
-            runner = self._plugins.engine(config.engine if engine is None else engine)
-            for result in runner.run(jobs, partial(execute_job, self._plugins)):
-                if isinstance(result, BenchmarkResult):
-                    self._store.save_benchmark(result.key, result.benchmark, result.error)
-                else:
-                    self._finish(left.pop(result.key), result)
+        chosen = config.engine if engine is None else engine
+        for result in self._results(chosen, list(left.values()), execute):
+            self._finish(self._taken(left, result.key, chosen), result)
         for cell in left.values():
             self._finish(cell, failed(cell.key, _NEVER_RETURNED, _NEVER_RETURNED))
+        jobs = {job.key: job for job in self._benchmark_jobs()}
+        for planned in self._results(chosen, list(jobs.values()), plan_benchmark):
+            self._taken(jobs, planned.key, chosen)
+            self._store.save_benchmark(planned.key, planned.benchmark, planned.error)
         self._plugins.announce("bdes_run_finished", run=self._record)
+
+    def _results(
+        self, engine: Reference, jobs: list[Job], do: Callable[[Plugins, Job], Result]
+    ) -> Iterator[Result]:
+        if jobs:
+            yield from self._plugins.engine(engine).run(jobs, partial(do, self._plugins))
+
+    def _taken(self, left: dict[str, Job], key: str, engine: Reference) -> Job:
+        """Take a job off the list; an engine that returns one twice, or makes one up, is told."""
+        if key not in left:
+            raise ContractError(
+                f"engine {quoted(engine)} returned a result twice, or one that nobody asked for"
+            )
+        return left.pop(key)
 
     def _finish(self, cell: Cell, result: CellResult) -> None:
         self._store.save(result)
@@ -218,36 +233,25 @@ class _Run:
         )
         self._plugins.announce("bdes_cell_finished", run=self._record, cell=record)
 
-    def _benchmark_jobs(self) -> list[BenchmarkJob]:
+    def _benchmark_jobs(self) -> Iterator[BenchmarkJob]:
+        """Yield one job per instance and horizon that has no benchmark yet."""
         planner = self._experiment.config.benchmark
-        jobs: dict[str, BenchmarkJob] = {}
         if planner is False:
-            return []
+            return
+        seen = set()
+        bases = self._store.bases()
         for cell in self._experiment.cells:
-            key = self._benchmark_key(cell)
-            if key not in jobs and self._store.benchmark(key) is None:
-                jobs[key] = BenchmarkJob(key, cell, planner)
-        return list(jobs.values())
-
-    def _benchmark_key(self, cell: Cell) -> str:
-        experiment = self._experiment
-        if experiment.config.benchmark is False:
-            return ""
-        return cell_key(
-            experiment.versions,
-            planner=experiment.config.benchmark,
-            environment=cell.environment.table,
-            horizon=cell.horizon,
-            checkpoints=cell.checkpoints,
-        )
+            basis = bases.get(cell.key)
+            key = benchmark_key(basis or "", cell.horizon)
+            if not basis or key in seen:
+                continue
+            seen.add(key)
+            if self._store.benchmark(key) is None:
+                yield BenchmarkJob(key, cell, planner)
 
 
-def execute_job(plugins: Plugins, job: Job) -> CellResult | BenchmarkResult:
-    """Do one job, wherever the engine put it."""
-    return _plan(plugins, job) if isinstance(job, BenchmarkJob) else execute(plugins, job)
-
-
-def _plan(plugins: Plugins, job: BenchmarkJob) -> BenchmarkResult:
+def plan_benchmark(plugins: Plugins, job: BenchmarkJob) -> BenchmarkResult:
+    """Plan one benchmark, wherever the engine put it; an error becomes part of the result."""
     try:
         environment = build_environment(plugins, job.cell)
         checkpoints = log_checkpoints(job.cell.horizon, job.cell.checkpoints)

@@ -13,7 +13,7 @@ from bdes_framework.interfaces import Kind
 from bdes_framework.manager import Plugins
 from bdes_framework.parameters import parameters_of
 from bdes_framework.registry import Entry
-from bdes_framework.structuring import is_union, reference_kind
+from bdes_framework.structuring import is_reference, is_union, reference_kind
 
 Schema = dict[str, Any]
 
@@ -89,7 +89,7 @@ def _type(hint: Any) -> Schema:
     if hint in _SCALARS:
         return dict(_SCALARS[hint])
     kind = reference_kind(hint)
-    if kind is not None and not is_union(hint):
+    if kind is not None and is_reference(hint):
         return {"$ref": f"#/$defs/{kind.value}"}
     if is_union(hint):
         return {"anyOf": [_type(member) for member in get_args(hint) if member is not type(None)]}

@@ -28,12 +28,12 @@ _TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE cells (
     key TEXT PRIMARY KEY, rewards BLOB NOT NULL, means BLOB NOT NULL, states BLOB NOT NULL,
-    counts BLOB NOT NULL, diagnostics TEXT NOT NULL, error TEXT NOT NULL, details TEXT NOT NULL
+    counts BLOB NOT NULL, basis TEXT NOT NULL, diagnostics TEXT NOT NULL, error TEXT NOT NULL,
+    details TEXT NOT NULL
 ) STRICT;
 CREATE TABLE plan (
     position INTEGER PRIMARY KEY, key TEXT NOT NULL, environment TEXT NOT NULL,
-    policy TEXT NOT NULL, horizon INTEGER NOT NULL, replication INTEGER NOT NULL,
-    benchmark TEXT NOT NULL
+    policy TEXT NOT NULL, horizon INTEGER NOT NULL, replication INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE checkpoints (horizon INTEGER PRIMARY KEY, rounds BLOB NOT NULL) STRICT;
 CREATE TABLE benchmarks (
@@ -45,14 +45,13 @@ CREATE TABLE timings (key TEXT PRIMARY KEY, seconds REAL NOT NULL, finished TEXT
 
 @frozen
 class PlannedCell:
-    """A line of a run's plan: which cell stands where, and which benchmark it is held to."""
+    """A line of a run's plan: which cell stands where."""
 
     key: str
     environment: str
     policy: str
     horizon: int
     replication: int
-    benchmark: str
 
 
 class Store:
@@ -64,15 +63,15 @@ class Store:
 
     # -- writing ----------------------------------------------------------------------------
 
-    def set_plan(self, cells: Sequence[Cell], benchmarks: Sequence[str]) -> None:
+    def set_plan(self, cells: Sequence[Cell]) -> None:
         """Replace the plan: what this run consists of, in order."""
         rows = [
-            (i, c.key, c.environment.label, c.policy.label, c.horizon, c.replication, benchmark)
-            for i, (c, benchmark) in enumerate(zip(cells, benchmarks, strict=True))
+            (i, c.key, c.environment.label, c.policy.label, c.horizon, c.replication)
+            for i, c in enumerate(cells)
         ]
         with self._transaction():
             self._connection.execute("DELETE FROM plan")
-            self._connection.executemany("INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            self._connection.executemany("INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def set_checkpoints(self, horizon: int, rounds: IntArray) -> None:
         """Note at which rounds the curves of one horizon were taken."""
@@ -92,10 +91,11 @@ class Store:
         blobs = (result.rewards, result.means, result.states, result.counts)
         with self._transaction():
             self._connection.execute(
-                "INSERT OR REPLACE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     result.key,
                     *(np.ascontiguousarray(blob).tobytes() for blob in blobs),
+                    result.basis,
                     result.diagnostics,
                     result.error,
                     result.details,
@@ -125,7 +125,7 @@ class Store:
 
     def plan(self) -> list[PlannedCell]:
         """Return what the run consists of, in order."""
-        columns = "key, environment, policy, horizon, replication, benchmark"
+        columns = "key, environment, policy, horizon, replication"
         rows = self._rows(f"SELECT {columns} FROM plan ORDER BY position")  # noqa: S608
         return [PlannedCell(*row) for row in rows]
 
@@ -152,6 +152,16 @@ class Store:
             return np.frombuffer(totals), bound, error
         return None
 
+    def bases(self) -> dict[str, str]:
+        """Return what each finished cell's benchmark is computed from, by the cell's key."""
+        return dict(self._rows("SELECT key, basis FROM cells WHERE error = ''"))
+
+    def benchmark_errors(self) -> list[str]:
+        """Return why benchmarks could not be computed, each reason once."""
+        return [error for (error,) in self._rows(
+            "SELECT DISTINCT error FROM benchmarks WHERE error != '' ORDER BY error"
+        )]  # fmt: skip
+
     def meta(self, name: str) -> str | None:
         """Return something noted about the run."""
         for (value,) in self._rows("SELECT value FROM meta WHERE name = ?", (name,)):
@@ -177,6 +187,11 @@ class Store:
     def _transaction(self) -> Iterator[None]:
         with _explained(self._path), self._connection:
             yield
+
+
+def benchmark_key(basis: str, horizon: int) -> str:
+    """Return under which key the benchmark of a cell is kept."""
+    return f"{basis}-{horizon}"
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def reference_kind(hint: object) -> Kind | None:
         for note in get_args(hint)[1:]:
             if isinstance(note, Kind):
                 return note
-    if is_union(hint):
+    if is_union(hint) or get_origin(hint) in (list, tuple):
         kinds = [kind for kind in map(reference_kind, get_args(hint)) if kind is not None]
         return kinds[0] if kinds else None
     return None
@@ -209,7 +209,8 @@ def _is_homogenous_tuple(hint: Any) -> bool:
     return get_origin(hint) is tuple and get_args(hint)[-1:] == (...,)
 
 
-def _is_reference(hint: Any) -> bool:
+def is_reference(hint: Any) -> bool:
+    """Say whether a type is a reference such as ``PlannerRef`` itself."""
     return get_origin(hint) is Annotated and reference_kind(hint) is not None
 
 
@@ -233,7 +234,7 @@ def _make_converter() -> cattrs.Converter:
         (_is(Literal), _literal),
         (is_union, _union),
         (_is(np.ndarray), _array),
-        (_is_reference, _reference),
+        (is_reference, _reference),
     ):
         converter.register_structure_hook_factory(belongs, make)
     return converter

@@ -101,15 +101,16 @@ def fused_rows() -> list[Row]:
 
 def own_form_rows() -> list[Row]:
     rows = []
-    for name in ("ucb1", "exp3", "thompson", "discounted-ucb", "sliding-window-ucb"):
+    for name in ("ucb1", "exp3", "thompson", "discounted-ucb", "sliding-window-ucb", "aae"):
+        # The same problem for both, so that defaults drawn from the horizon are the same too.
         long, short = 200_000, 5_000
 
         def fused(name: str = name, horizon: int = long) -> None:
             bdes.simulate(environment(), policy(name, horizon), horizon, keep=False)
 
-        def plain(name: str = name, horizon: int = short) -> None:
+        def plain(name: str = name, horizon: int = long, rounds: int = short) -> None:
             hidden = AskTellOnly(policy(name, horizon))
-            bdes.simulate(environment(), hidden, horizon, keep=False)
+            bdes.simulate(environment(), hidden, rounds, keep=False)
 
         best = best_seconds({"fused": fused, "plain": plain}, repeats=5)
         ratio = (best["plain"] / short) / (best["fused"] / long)

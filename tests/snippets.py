@@ -7,7 +7,10 @@ A page's blocks run in the order they stand in, in one folder and one module:
 - ``toml`` must be TOML;
 - in ``console`` and ``bash``, lines that start with ``$ bdes`` or ``$ pytest`` are run and
   must succeed, unless ``$ echo $?`` and another exit code follow; lines below a command are
-  what it prints.
+  what it prints, and ``> name`` puts it into a file instead;
+- ``$ cp``, ``$ mv``, ``$ sed`` and ``$ cd`` happen in the page's folder; after
+  ``$ pip install -e .`` later commands find the package that is there, though nothing is
+  installed; what else sets a machine up is only shown.
 
 Expected output is compared with white space folded, and ``...`` stands for anything.
 """
@@ -26,8 +29,12 @@ from types import ModuleType
 
 from attrs import frozen
 
-NOT_RUN = (".", "cd", "cp", "git", "make", "pip", "python", "python3", "source")
-"""Commands that set a machine up; pages may show them, no test runs them."""
+NOT_RUN = (".", "git", "make", "mypy", "pip", "python", "python3", "source")
+"""Commands that pages may show and no test here runs: they set a machine up, or (mypy, on the
+template) are slow and run by ``make types``."""
+
+FILE_TOOLS = ("cp", "mv", "sed")
+"""Commands that change files; they are run, with ``*`` expanded as a shell would."""
 
 _FENCE = re.compile(r"^( *)(`{3,})([\w-]*)(.*)$")
 _TITLE = re.compile(r'title="([^"]+)"')
@@ -100,6 +107,7 @@ class PageRun:
     def __init__(self, page: Path, folder: Path) -> None:
         self._page = page
         self._folder = folder
+        self._search_path: list[Path] = []
         self._module = ModuleType(f"snippets_of_{re.sub(r'[^a-z]', '_', page.stem.lower())}")
         self._printed: str | None = None
 
@@ -138,17 +146,29 @@ class PageRun:
 
     def _command(self, command: Command, where: str) -> None:
         name, *rest = command.arguments
-        if name in NOT_RUN:
-            return
+        if name == "cd":
+            self._folder = (self._folder / rest[0]).resolve(strict=True)
+        elif name in FILE_TOOLS:
+            self._change_files(name, rest)
+        elif name == "pip" and "-e" in rest:
+            self._announce_package()
+        elif name not in NOT_RUN:
+            self._program(command, where)
+
+    def _program(self, command: Command, where: str) -> None:
+        name, *rest = command.arguments
         programs = {
             "bdes": [str(Path(sys.executable).with_name("bdes"))],
             "pytest": [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
         }
         assert name in programs, f"{where}: no test runs {name!r}"
+        file = None
+        if ">" in rest:
+            rest, (file,) = rest[: rest.index(">")], rest[rest.index(">") + 1 :]
         done = subprocess.run(
             [*programs[name], *rest],
             cwd=self._folder,
-            env=os.environ | {"COLUMNS": "96", "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+            env=os.environ | self._settings(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             encoding="utf-8",
@@ -157,3 +177,32 @@ class PageRun:
         shown = f"{where}: {shlex.join(command.arguments)} prints\n{done.stdout}"
         assert done.returncode == command.status, f"{shown}\nand ends with {done.returncode}"
         assert not command.output or fits(command.output, done.stdout), shown
+        if file is not None:
+            (self._folder / file).write_text(done.stdout, encoding="utf-8")
+
+    def _settings(self) -> dict[str, str]:
+        settings = {"COLUMNS": "120", "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        if self._search_path:
+            settings["PYTHONPATH"] = os.pathsep.join(map(str, self._search_path))
+        return settings
+
+    def _change_files(self, name: str, arguments: Sequence[str]) -> None:
+        expanded: list[str] = []
+        for argument in arguments:
+            found = sorted(map(str, self._folder.glob(argument))) if "*" in argument else []
+            expanded += found or [argument]
+        subprocess.run([name, *expanded], cwd=self._folder, check=True)
+
+    def _announce_package(self) -> None:
+        """Say of the package in the page's folder what its installation would say."""
+        project = tomllib.loads((self._folder / "pyproject.toml").read_text())["project"]
+        site = self._folder.parent / "announced"
+        announced = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+        announced.mkdir(parents=True)
+        head = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+        (announced / "METADATA").write_text(head)
+        lines: list[str] = []
+        for group, points in project["entry-points"].items():
+            lines += [f"[{group}]", *(f"{key} = {value}" for key, value in points.items())]
+        (announced / "entry_points.txt").write_text("\n".join(lines) + "\n")
+        self._search_path = [self._folder, site]

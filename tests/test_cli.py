@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPOSITORY, Install
+from tests.conftest import Install
+from tests.test_config import FILE
 from tests.test_plugins import BROKEN
 
 Good = Callable[[str], str]
@@ -25,8 +26,18 @@ def test_help_fits_one_screen_and_names_every_command() -> None:
     done = bdes("--help")
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) <= 24
-    assert "plugins " in done.stdout
-    assert "run " in done.stdout
+    for command in (
+        "plugins",
+        "init",
+        "check",
+        "run",
+        "runs",
+        "show",
+        "compare",
+        "export",
+        "schema",
+    ):
+        assert f"\n  {command} " in done.stdout
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -75,8 +86,7 @@ def test_a_run_that_needs_a_broken_plugin_exits_2_with_one_clear_message(
     install("broken-one", BROKEN["hook raises half-way"][0](good_plugin))
     install("sound-one", good_plugin("sound"))
     file = tmp_path / "run.toml"
-    text = (REPOSITORY / "examples" / "demo.toml").read_text()
-    text = text[: text.index("[[policies]]")].replace('modules = ["./first_policy.py"]', "")
+    text = FILE[: FILE.index("[[policies]]")].replace('modules = ["mine.py"]', "")
     file.write_text(text + '[[policies]]\nuse = "first"\n')
     needs_it = bdes("run", str(file))
     assert needs_it.returncode == 2
@@ -163,23 +173,102 @@ def test_a_broken_command_exits_2_and_help_still_works(
     assert message in done.stderr
 
 
-def test_the_demo_runs_and_prints_a_table() -> None:
-    done = bdes("run", str(REPOSITORY / "examples" / "demo.toml"))
+def test_two_commands_of_one_name_are_both_named_and_ours_cannot_be_taken(
+    install: Install,
+) -> None:
+    source = "import click\n@click.command()\ndef hello():\n    click.echo('{}')\n"
+    for name, command in (("ant", "hi"), ("bee", "hi"), ("wasp", "run")):
+        site = install(name, source.format(name), group="bdes_framework.commands")
+        info = site / f"{name}-1.0.dist-info" / "entry_points.txt"
+        info.write_text(f"[bdes_framework.commands]\n{command} = {name}:hello\n")
+    text = " ".join(bdes("--help").stdout.split())
+    assert "hi From ant. (ignored: the one of bee)" in text
+    assert "go on with it. (ignored: the one of wasp)" in text
+    assert bdes("hi").stdout == "ant\n"
+    assert bdes("run").returncode == 2
+
+
+@pytest.fixture
+def demo(tmp_path: Path, good_plugin: Good) -> Path:
+    (tmp_path / "mine.py").write_text(good_plugin("mine"))
+    (tmp_path / "demo.toml").write_text(FILE)
+    return tmp_path
+
+
+def test_a_run_is_shown_listed_exported_and_compared(demo: Path) -> None:
+    first = bdes("run", "demo.toml", "--out", "one", "--engine", "serial", cwd=demo)
+    assert first.returncode == 0, first.stderr
+    assert "6 of 6 cells in one" in first.stdout
+    assert bdes("show", "one", cwd=demo).stdout == first.stdout
+    (demo / "demo.toml").write_text(FILE.replace("lam = 0.3", "lam = 0.2"))
+    bdes("run", "demo.toml", "--out", "two", "--workers", "2", cwd=demo)
+    assert "mine" in bdes("compare", "one", "two", cwd=demo).stdout
+    listing = bdes("runs", ".", cwd=demo).stdout
+    assert "one" in listing
+    assert "6/6" in listing
+    rows = json.loads(bdes("export", "one", "--format", "json", cwd=demo).stdout)
+    assert len(rows) == 6
+    as_csv = bdes("export", "one", cwd=demo).stdout.splitlines()
+    assert as_csv[0].startswith("environment,policy,horizon")
+    assert len(as_csv) == 7
+    done = bdes("export", "one", "--format", "parquet", "--out", "x.parquet", cwd=demo)
     assert done.returncode == 0, done.stderr
-    assert "one of each" in done.stdout
-    assert "±" in done.stdout
+    import pyarrow.parquet
+
+    assert pyarrow.parquet.read_table(demo / "x.parquet").num_rows == 6
+
+
+def test_showing_what_is_no_run_exits_2(tmp_path: Path) -> None:
+    done = bdes("show", str(tmp_path))
+    assert done.returncode == 2
+    assert "is no run" in done.stderr
+
+
+def test_check_says_what_would_be_run_and_leaves_nothing_behind(demo: Path) -> None:
+    done = bdes("check", "demo.toml", cwd=demo)
+    assert done.returncode == 0
+    assert "cells         6" in done.stdout
+    assert "pulls         180" in done.stdout
+    assert not (demo / "runs").exists()
+    (demo / "demo.toml").write_text(FILE.replace("lam", "lamb"))
+    wrong = bdes("check", "demo.toml", cwd=demo)
+    assert wrong.returncode == 2
+    assert "environments[0].lamb: is not a parameter. Did you mean 'lam'?" in wrong.stderr
+
+
+def test_init_writes_a_file_that_runs_and_never_overwrites(tmp_path: Path) -> None:
+    done = bdes("init", "mine.toml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert bdes("check", "mine.toml", cwd=tmp_path).returncode == 0
+    before = (tmp_path / "mine.toml").read_text()
+    again = bdes("init", "mine.toml", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "already there" in again.stderr
+    assert (tmp_path / "mine.toml").read_text() == before
+
+
+def test_the_schema_accepts_the_starter_and_refuses_a_misspelling(tmp_path: Path) -> None:
+    import tomllib
+
+    import jsonschema
+
+    schema = json.loads(bdes("schema").stdout)
+    bdes("init", "mine.toml", cwd=tmp_path)
+    tables = tomllib.loads((tmp_path / "mine.toml").read_text())
+    jsonschema.validate(tables, schema)
+    tables["environments"][0]["lamb"] = tables["environments"][0].pop("lam")
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(tables, schema)
 
 
 def test_a_run_whose_cells_fail_exits_1_and_names_them(tmp_path: Path, good_plugin: Good) -> None:
-    source = good_plugin("mine").replace("np.zeros(limit", "np.ones(limit")
-    (tmp_path / "first_policy.py").write_text(source.replace("np.ones(limit", "5 + np.ones(limit"))
-    text = (REPOSITORY / "examples" / "demo.toml").read_text()
-    text = text[: text.index("[[policies]]")] + '[[policies]]\nuse = "mine"\n'
-    (tmp_path / "run.toml").write_text(text)
+    source = good_plugin("mine").replace("np.zeros(limit", "5 + np.ones(limit")
+    (tmp_path / "mine.py").write_text(source)
+    (tmp_path / "run.toml").write_text(FILE)
     done = bdes("run", "run.toml", cwd=tmp_path)
     assert done.returncode == 1
     assert "round 0: ask returned arm 6; arms go from 0 to 1" in done.stderr
-    assert "20 of 20 cells failed" in done.stderr
+    assert "6 of 6 cells failed" in done.stderr
 
 
 def test_a_wrong_file_exits_2_without_a_traceback(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 import ast
 import inspect
 import re
+import shutil
+import subprocess
 from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
@@ -11,17 +13,17 @@ from types import ModuleType
 import attrs
 import griffe
 import pytest
-from bdes_framework.experiment import ExperimentConfig
 
 import bdes_framework
 import bdes_framework.testing
-from bdes_framework import PluginsConfig, load_plugins
+from bdes_framework import ExperimentConfig, PluginsConfig, load_plugins
 from bdes_framework.hookspecs import HookSpecs
 from tests.snippets import PageRun, commands_of, fits, snippets_of
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs"
-PAGES = [REPOSITORY / "README.md", *sorted(DOCS.rglob("*.md"))]
+TEMPLATE = REPOSITORY / "examples" / "bdes-plugin-template"
+PAGES = [REPOSITORY / "README.md", TEMPLATE / "README.md", *sorted(DOCS.rglob("*.md"))]
 REFERENCE = "\n".join(page.read_text() for page in sorted((DOCS / "reference").glob("*.md")))
 DIRECTIVES = {path.rpartition(".")[2]: path for path in re.findall(r"(?m)^::: (\S+)$", REFERENCE)}
 HOOKS = [name for name in vars(HookSpecs) if name.startswith("bdes_")]
@@ -37,9 +39,11 @@ PUBLIC = [(module, name) for module in (bdes_framework, bdes_framework.testing)
 def test_everything_a_page_shows_runs_and_prints_what_it_says(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "examples").symlink_to(REPOSITORY / "examples")  # what a clone has
-    PageRun(page, tmp_path).run()
+    clone = tmp_path / "clone"
+    unwanted = shutil.ignore_patterns("__pycache__", "runs", ".*")
+    shutil.copytree(REPOSITORY / "examples", clone / "examples", ignore=unwanted)
+    monkeypatch.chdir(clone)
+    PageRun(page, clone).run()
 
 
 # -- nothing public is left out -------------------------------------------------------------
@@ -121,11 +125,13 @@ def run_page(text: str, folder: Path) -> None:
         "```console\n$ bdes --version\n$ echo $?\n1\n```\n",
         "```console\n$ bdes --version\nbdes 0.0.0.0\n```\n",
         "```console\n$ rm something\n```\n",
+        "```console\n$ cd nowhere\n```\n",
+        "```console\n$ mv nothing something\n```\n",
         "```python\nnever closed",
     ],
 )
 def test_a_page_that_is_wrong_is_noticed(wrong: str, tmp_path: Path) -> None:
-    with pytest.raises(AssertionError):
+    with pytest.raises((AssertionError, OSError, subprocess.SubprocessError)):
         run_page(wrong, tmp_path)
 
 
@@ -160,6 +166,44 @@ def test_blocks_share_names_and_files_and_may_expect_an_exit_code(tmp_path: Path
         tmp_path,
     )
     assert (tmp_path / "sub" / "file.toml").read_text() == "seed = 1\n"
+
+
+def test_a_page_may_change_files_and_announce_its_own_package(tmp_path: Path) -> None:
+    run_page(
+        """
+        ```toml title="here/pyproject.toml"
+        [project]
+        name = "some-plugins"
+        version = "1.5"
+
+        [project.entry-points.bdes_framework]
+        old = "old_name"
+        ```
+
+        ```python title="here/old_name.py"
+        from bdes_framework import Registrar, hookimpl
+
+        BDES_API_VERSION = 1
+
+
+        @hookimpl
+        def bdes_register(registrar: Registrar) -> None: ...
+        ```
+
+        ```console
+        $ cd here
+        $ mv old_name.py new_name.py
+        $ sed -i s/old/new/g *.toml
+        $ pip install -e .
+        $ bdes plugins
+        ...
+        new  some-plugins 1.5  loaded
+        $ bdes --version > version.txt
+        ```
+        """,
+        tmp_path,
+    )
+    assert (tmp_path / "here" / "version.txt").read_text().startswith("bdes ")
 
 
 def test_output_fits_up_to_white_space_and_dots() -> None:

@@ -134,19 +134,15 @@ def test_many_instances_reach_the_gap_at_every_scale(maker: str, seed: int) -> N
 @pytest.mark.parametrize("lam", [0.9, 0.5, 0.1, 0.03, 0.01])
 def test_ten_times_the_rounds_cost_at_most_half_as_much_again(maker: str, lam: float) -> None:
     instance = Instance(*MAKERS[maker](2, 50), lam)
-
-    def seconds(horizon: int) -> float:
-        times = []
-        for _ in range(15):
+    horizons = (10**5, 10**6, 10**9)
+    least = dict.fromkeys(horizons, math.inf)
+    for _ in range(40):  # in turn, so that a busy machine slows all of them
+        for horizon in horizons:
             start = time.perf_counter()
             Certified().plan(instance, horizon)
-            times.append(time.perf_counter() - start)
-        return min(times)
-
-    seconds(10**5)
-    short = seconds(10**5)
-    assert seconds(10**6) <= 1.5 * short
-    assert seconds(10**9) <= 1.5 * short
+            least[horizon] = min(least[horizon], time.perf_counter() - start)
+    assert least[10**6] <= 1.5 * least[10**5]
+    assert least[10**9] <= 1.5 * least[10**5]
 
 
 def test_the_schedule_of_a_billion_rounds_stays_small() -> None:

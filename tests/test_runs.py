@@ -13,7 +13,13 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from bdes_framework import StoreError, load_experiment, load_run, run_experiment
+from bdes_framework import (
+    ContractError,
+    StoreError,
+    load_experiment,
+    load_run,
+    run_experiment,
+)
 from bdes_framework.runs import run_folder
 from bdes_framework.store import locked, open_store
 from tests.test_config import FILE
@@ -377,12 +383,112 @@ def test_regret_is_measured_against_the_benchmark_that_was_planned(folder: Path)
     assert curves.replications.tolist() == [0, 1, 2]
 
 
+LUCKY = """
+import numpy as np
+from attrs import frozen
+from bdes_framework import Instance, Outcome, hookimpl
+
+BDES_API_VERSION = 1
+
+@frozen
+class Config:
+    '''Arms that are drawn from the environment's own luck.'''
+
+class Lucky:
+    def __init__(self, rng):
+        self.instance = Instance(rng.random(2), rng.random(2), 0.5)
+        self.q = self.instance.q0
+    @property
+    def n_arms(self):
+        return 2
+    def pull(self, arms):
+        here = self.instance.starting_at(self.q)
+        means, self.q = here.expected_rewards(arms), here.state_after(arms)
+        return Outcome(means, means)
+
+@hookimpl
+def bdes_register(registrar):
+    registrar.environment("lucky", Config, lambda config, context: Lucky(context.rng))
+"""
+
+
+def with_planner(folder: Path, planner: str = PLANNER, **changes: str) -> Path:
+    (folder / "planner.py").write_text(planner)
+    (folder / "lucky.py").write_text(LUCKY)
+    text = FILE.replace('["mine.py"]', '["mine.py", "planner.py", "lucky.py"]')
+    text = text.replace("benchmark = false", 'benchmark = "zero"')
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    (folder / "demo.toml").write_text(text)
+    return folder / "demo.toml"
+
+
+def test_every_replication_is_held_to_its_own_instance(folder: Path) -> None:
+    """An environment may draw its arms from its luck; one benchmark for all would be wrong."""
+    file = with_planner(folder)
+    text = file.read_text()
+    start = text.index("[[environments]]")
+    file.write_text(
+        text[:start] + '[[environments]]\nuse = "lucky"\n' + text[text.index("[[policies]]") :]
+    )
+    run = load_run(run_experiment(file, out=folder / "run"))
+    cells = run.cells()
+    assert len({cell.total_mean for cell in cells if cell.horizon == 50}) == 3
+    assert [cell.regret for cell in cells] == pytest.approx([0.0] * 6, abs=1e-9)
+
+
+def test_a_planner_that_raises_costs_regret_and_nothing_else(folder: Path) -> None:
+    broken = PLANNER.replace(
+        "schedule = Schedule", "raise OSError('no plan')\n        schedule = Schedule"
+    )
+    run = load_run(run_experiment(with_planner(folder, broken), out=folder / "run"))
+    assert [cell.regret for cell in run.cells()] == [None] * 6
+    assert [cell.error for cell in run.cells()] == [None] * 6
+    assert run.benchmark_errors() == ["OSError: no plan"]
+
+
+ENGINE = """
+from attrs import frozen
+from bdes_framework import hookimpl
+
+BDES_API_VERSION = 1
+
+@frozen
+class Config:
+    '''Runs the first job twice, or none at all.'''
+    times: int = 2
+
+class Wrong:
+    def __init__(self, times):
+        self.times = times
+    def run(self, jobs, execute):
+        for _ in range(self.times):
+            yield execute(jobs[0])
+
+@hookimpl
+def bdes_register(registrar):
+    registrar.engine("wrong", Config, lambda config, context: Wrong(config.times))
+"""
+
+
+def test_an_engine_that_runs_a_job_twice_is_refused_and_a_lazy_one_noticed(folder: Path) -> None:
+    (folder / "engine.py").write_text(ENGINE)
+    text = FILE.replace('["mine.py"]', '["mine.py", "engine.py"]')
+    (folder / "demo.toml").write_text(text)
+    with pytest.raises(ContractError, match="engine 'wrong' returned a result twice"):
+        run_experiment(folder / "demo.toml", out=folder / "run", engine="wrong")
+    lazy = {"use": "wrong", "times": 0}
+    run = load_run(run_experiment(folder / "demo.toml", out=folder / "lazy", engine=lazy))
+    assert {cell.error for cell in run.cells()} == {"its worker died every time it was tried"}
+
+
 def test_a_run_is_read_as_rows_and_frames(folder: Path) -> None:
     run = load_run(run_experiment(folder / "demo.toml", out=folder / "run"))
     rows = list(run.rows())
     assert len(rows) == 6
     frame = run.to_pandas()
     assert frame["total_reward"].tolist() == [row["total_reward"] for row in rows]
+    assert run.to_polars()["horizon"].to_list() == [row["horizon"] for row in rows]
     assert run.name == "demo"
     assert "bdes-framework" in run.resolved["versions"]
     with pytest.raises(KeyError, match="no finished cell"):

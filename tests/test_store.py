@@ -15,7 +15,7 @@ from bdes_framework.store import DATABASE, Store, locked, open_store
 
 def result(key: str, size: int = 50) -> CellResult:
     values = np.arange(size, dtype=float)
-    return CellResult(key, values, 2 * values, values, np.arange(3), '{"a": 1}', "", "", 0.5)
+    return CellResult(key, values, 2 * values, values, np.arange(3), "x", '{"a": 1}', "", "", 0.5)
 
 
 def test_a_cell_comes_back_as_it_was_saved(tmp_path: Path) -> None:

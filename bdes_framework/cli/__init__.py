@@ -1,6 +1,7 @@
 """The command line: ``bdes``. One file a command group; nothing heavy before it is needed."""
 
 import sys
+import warnings
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
@@ -15,6 +16,7 @@ COMMANDS_GROUP = "bdes_framework.commands"
 
 _OWN_COMMANDS = {
     "plugins": ("bdes_framework.cli.plugins:plugins", "List plugins, and what went wrong."),
+    "plan": ("bdes_framework.cli.plan:plan", "Plan the best schedule for arms one knows."),
     "init": ("bdes_framework.cli.start:init", "Write a commented experiment file to start from."),
     "check": ("bdes_framework.cli.run:check", "Check an experiment file without running it."),
     "run": ("bdes_framework.cli.run:run", "Run an experiment, or go on with it."),
@@ -37,10 +39,10 @@ class _Commands(click.Group):
             module, name = _OWN_COMMANDS[cmd_name][0].split(":")
             command = getattr(import_module(module), name)
         else:
-            point = _foreign_commands().get(cmd_name)
-            if point is None:
+            points = _foreign_commands().get(cmd_name)
+            if not points:
                 return None
-            command = _load_foreign(point)
+            command = _load_foreign(points[0])
         assert isinstance(command, click.Command)
         return command
 
@@ -60,17 +62,22 @@ class _Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         foreign = _foreign_commands()
-        rows = [(name, text) for name, (_, text) in _OWN_COMMANDS.items()]
-        rows += [
-            (one_line(name), f"From {one_line(_provider(foreign[name]))}.")
-            for name in self.list_commands(ctx)[len(_OWN_COMMANDS) :]
-        ]
+        rows = []
+        for name in self.list_commands(ctx):
+            providers = [one_line(_provider(point)) for point in foreign.get(name, ())]
+            text = _OWN_COMMANDS[name][1] if name in _OWN_COMMANDS else f"From {providers.pop(0)}."
+            # Nobody takes over a command in silence: the first one wins, the others are named.
+            ignored = f" (ignored: the one of {', '.join(providers)})" if providers else ""
+            rows.append((one_line(name), text + ignored))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
 
-def _foreign_commands() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=COMMANDS_GROUP)}
+def _foreign_commands() -> dict[str, list[EntryPoint]]:
+    found: dict[str, list[EntryPoint]] = {}
+    for point in sorted(entry_points(group=COMMANDS_GROUP), key=_provider):
+        found.setdefault(point.name, []).append(point)
+    return found
 
 
 def _provider(point: EntryPoint) -> str:
@@ -103,8 +110,13 @@ def bdes() -> None:
     """
 
 
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    click.echo(f"bdes: warning: {one_line(str(message))}", err=True)
+
+
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 the work failed, 2 the request was wrong."""
+    warnings.showwarning = _show_warning
     try:
         bdes.main(prog_name="bdes", standalone_mode=False)
     except click.exceptions.Exit as stop:

@@ -6,7 +6,8 @@ from typing import TypeVar
 
 import click
 
-from bdes_framework.manager import Plugins, load_plugins
+from bdes_framework.loading import load_plugins
+from bdes_framework.manager import Plugins
 
 F = TypeVar("F", bound=Callable[..., object])
 

@@ -32,10 +32,9 @@ def plugins(
     as_json: bool,
 ) -> None:
     """List plugins: what each registered, or why it failed."""
-    loaded = chosen_plugins(config, modules, disabled)
-    context.obj = loaded
     if context.invoked_subcommand is not None:
         return
+    loaded = chosen_plugins(config, modules, disabled)
     if as_json:
         click.echo(json.dumps([_as_json(record) for record in loaded.records], indent=2))
         return
@@ -50,15 +49,27 @@ def plugins(
 
 
 @plugins.command()
+@plugin_options
 @click.argument("name")
-@click.pass_obj
-def show(loaded: Plugins, name: str) -> None:
+@click.pass_context
+def show(
+    context: click.Context,
+    config: Path | None,
+    modules: tuple[str, ...],
+    disabled: tuple[str, ...],
+    name: str,
+) -> None:
     """Show the parameters of a registered NAME, or one plugin by its NAME."""
+    # The options may stand before 'show' or after it, as people write them.
+    before = context.parent.params if context.parent is not None else {}
+    loaded = chosen_plugins(
+        config or before["config"], (*before["modules"], *modules), (*before["disabled"], *disabled)
+    )
     console = Console()
     entries = [entry for entry in loaded.entries() if entry.name == name]
     records = [record for record in loaded.records if record.name == name]
     if not entries and not records:
-        known = [e.name for e in loaded.entries()] + [r.name for r in loaded.records]
+        known = {e.name for e in loaded.entries()} | {r.name for r in loaded.records}
         raise UnknownNameError(
             f"nothing is called {quoted(name)}.{did_you_mean(name, known)} Known: {listed(known)}"
         )
@@ -112,6 +123,8 @@ def _as_json(record: PluginRecord) -> dict[str, object]:
 def _show_entry(console: Console, entry: Entry) -> None:
     console.print(Text(f"{entry.kind} {entry.name}", style="bold"))
     console.print(_safe(entry.summary))
+    for paragraph in entry.explanation:
+        console.print(_safe(paragraph))
     console.print(_safe(f"from plugin {entry.plugin} of {entry.distribution}"), style="dim")
     parameters = parameters_of(entry.config)
     if not parameters:

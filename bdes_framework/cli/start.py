@@ -8,7 +8,8 @@ import click
 
 from bdes_framework.cli.options import chosen_plugins, plugin_options
 from bdes_framework.interfaces import Kind
-from bdes_framework.manager import Plugins, load_plugins
+from bdes_framework.loading import load_plugins
+from bdes_framework.manager import Plugins
 from bdes_framework.schema import experiment_schema
 
 _PREFERRED = ("ucb1", "thompson", "exp3", "uniform")

@@ -16,7 +16,7 @@ def results_table(results: Sequence[Result]) -> Table:
     slope_of = slopes(results)
     table = Table(pad_edge=False, box=None, header_style="bold")
     table.add_column("Environment", overflow="fold")
-    table.add_column("T", justify="right")
+    table.add_column("T", justify="right", no_wrap=True)
     table.add_column("Policy", overflow="fold")
     table.add_column("Reward ± 95 %", justify="right")
     table.add_column("A round", justify="right")

@@ -15,7 +15,8 @@ from attrs import evolve, field, frozen
 
 from bdes_framework.errors import BdesError, InvalidValueError
 from bdes_framework.interfaces import Kind, Reference
-from bdes_framework.manager import Plugins, load_plugins
+from bdes_framework.loading import load_plugins
+from bdes_framework.manager import Plugins
 from bdes_framework.parameters import parameters_of
 from bdes_framework.registry import Entry
 from bdes_framework.testing.demands import (

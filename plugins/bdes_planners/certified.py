@@ -7,22 +7,23 @@ taken.
 import math
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, evolve, frozen
 
 from bdes_framework import (
     BuildContext,
     DiagnosticValue,
     FloatArray,
     Instance,
-    IntArray,
     InvalidValueError,
     Plan,
     Schedule,
     Segment,
 )
+from bdes_planners.blocks import Step, block_step, single_step
 from bdes_planners.bounds import best_pair, constant_plan, is_constant
+from bdes_planners.passes import Chords, steady_gains
 from bdes_planners.reduction import Reduced, checked_horizon, reduce
-from bdes_planners.sweep import Chords, Status, Sweep
+from bdes_planners.sweep import Status, Sweep
 
 _WINDOW = 256
 """Longest period tried for the span."""
@@ -31,11 +32,18 @@ _MEMORIES = 3.0
 _GROWTH = 1.6
 _SHORT = 4096
 """Up to this horizon a plain sweep costs next to nothing."""
-_SLOW = 32.0
-"""Below lam·horizon = 32 a sweep of all rounds around one path beats waiting for a cycle."""
+_SLOW = 16.0
+"""Below lam·horizon = 16 a sweep of all rounds around one path beats waiting for a cycle."""
 _COARSE = 2048
 _WIDTH = 1 / 64
 _REFINEMENTS = 12
+_TRIES = 4
+"""How many promising periods a plan is made for before sweeping on."""
+_LAST_WINDOW = 64
+_SETTLING = 10.0
+"""How many times 1/lam the policy is followed before a cycle is looked for."""
+_LITTLE = 0.02
+"""The share of the gap that a shorter cycle may cost."""
 _NO_LIMIT = 2**62
 
 
@@ -80,7 +88,6 @@ class _Search:
     rounds: int = 0
     peak: int = 0
     tolerance: float = 0.0
-    path: FloatArray = field(factory=lambda: np.zeros(1))
 
     @property
     def done(self) -> bool:
@@ -98,15 +105,12 @@ class _Search:
         if value >= self.value:
             self.schedule, self.value, self.period, self.method = real, value, period, method
 
-    def sweep(self, chords: Chords, horizon: int = 0) -> Sweep:
-        """Return a fresh sweep that may use what is left of the work."""
-        return Sweep(self.problem, chords, horizon, most_work=self.work_left - self.work)
-
     def note(self, sweep: Sweep) -> None:
         """Add up what a sweep took."""
         self.work += int(sweep.counters.work[0])
-        self.rounds, self.peak = sweep.n, max(self.peak, int(sweep.counters.peak[0]))
-        self.tolerance = sweep.chords.tolerance
+        self.rounds = sweep.rest + (sweep.n - sweep.rest) * sweep.block.rounds
+        self.peak = max(self.peak, int(sweep.counters.peak[0]))
+        self.tolerance = sweep.chords.tolerance / sweep.block.rounds
 
     def plan(self) -> Plan:
         diagnostics: dict[str, DiagnosticValue] = {
@@ -123,6 +127,44 @@ class _Search:
         return Plan(self.schedule, self.value, max(self.upper, self.value), diagnostics)
 
 
+@define(eq=False)
+class _Steps:
+    """How a horizon is cut into steps, and what chords may add around which path."""
+
+    search: _Search
+    single: Step
+    block: Step
+    tolerance: float
+    """Per round."""
+    path: FloatArray
+    width: float
+
+    @property
+    def rest(self) -> int:
+        return self.search.horizon % self.block.rounds
+
+    @property
+    def total(self) -> int:
+        """How many steps make up the horizon."""
+        return self.rest + self.search.horizon // self.block.rounds
+
+    def chords(self) -> Chords:
+        stride = -(-self.total // self.path.size)
+        return Chords(self.tolerance * self.block.rounds, self.path, stride, self.width)
+
+    def sweep(self, bounded: bool) -> Sweep:
+        """Return a fresh sweep that may use what is left of the work."""
+        return Sweep(
+            self.search.problem,
+            self.single,
+            self.block,
+            self.rest,
+            self.chords(),
+            self.total if bounded else 0,
+            most_work=self.search.work_left - self.search.work,
+        )
+
+
 class Certified:
     """Plans with a proven upper bound, to a relative gap that is asked for."""
 
@@ -135,167 +177,181 @@ class Certified:
         horizon = checked_horizon(horizon)
         problem = reduce(instance)
         if is_constant(problem):
-            return constant_plan(instance, problem, horizon, "constant")
+            plan = constant_plan(instance, problem, horizon, "constant")
+            reached = {"gap_asked": self._gap, "gap_reached": plan.gap <= self._gap}
+            return evolve(plan, diagnostics={**plan.diagnostics, **reached})
         pair, least = best_pair(problem, horizon)
+        schedule = problem.original(Schedule.cycle(pair, horizon))
+        value = instance.value(schedule)
         tolerance = 0.5 * self._gap * least / horizon
         problem = problem.thinned(0.02 * tolerance)
-        schedule = Schedule.cycle(pair, horizon)
-        search = _Search(instance, problem, horizon, self._gap, self._work, schedule, 0.0)
-        search.schedule = reduce(instance).original(schedule)
-        search.value = instance.value(search.schedule)
-        if horizon > _SHORT and problem.lam * horizon <= _SLOW:
-            _follow_path(search, 2 * tolerance)
-        else:
-            _find_cycle(search, tolerance)
+        search = _Search(instance, problem, horizon, self._gap, self._work, schedule, value)
+        _run(search, tolerance)
         return search.plan()
 
 
-def _find_cycle(search: _Search, tolerance: float) -> None:
+def _run(search: _Search, tolerance: float) -> None:
+    problem, horizon = search.problem, search.horizon
+    single = single_step(problem, horizon)
+    block = block_step(problem, horizon, tolerance) if horizon > _SHORT else single
+    steps = _Steps(search, single, block, tolerance, np.zeros(1), math.inf)
+    if horizon > _SHORT and problem.lam * horizon <= _SLOW:
+        steps.tolerance = 1.5 * tolerance
+        steps.path, steps.width = _coarse_path(problem, horizon, tolerance), _WIDTH
+        _sweep_all(steps)
+    else:
+        _find_cycle(steps)
+    _refine(steps)
+
+
+def _find_cycle(steps: _Steps) -> None:
     """Sweep until a period's rise is nearly the same at all states, or all rounds are swept."""
-    target = max(32, math.ceil(_MEMORIES / search.problem.lam))
-    sweep = search.sweep(_everywhere(tolerance), search.horizon if target >= search.horizon else 0)
+    search, total = steps.search, steps.total
+    memory = math.ceil(_MEMORIES / (search.problem.lam * steps.block.rounds))
+    target = steps.rest + max(32, memory)
+    sweep = steps.sweep(bounded=target >= total)
     while True:
-        until = min(target, search.horizon)
-        window = 0 if until == search.horizon else min(_WINDOW, until - sweep.n)
+        until = min(target, total)
+        window = 0 if until == total else min(_WINDOW, until - max(sweep.n, steps.rest))
         status = sweep.advance(until, window)
         if status is Status.OUT_OF_WORK:
-            sweep.most_work = _NO_LIMIT
-            sweep.advance(min(sweep.n + 64, search.horizon), 64)
-        if sweep.n == search.horizon:
-            break
-        converged = _offer_cycle(search, sweep, sure=status is Status.OUT_OF_WORK)
-        if search.done or status is Status.OUT_OF_WORK:
+            _use_what_there_is(steps, sweep)
+            return
+        if sweep.n == total:
+            _offer_sweep(steps, sweep)
+            return
+        converged = _offer_cycle(steps, sweep, sure=False)
+        if search.done:
             search.note(sweep)
             return
         if converged:
-            sweep.chords = _everywhere(sweep.chords.tolerance / 2)
+            steps.tolerance /= 2
+            sweep.chords = steps.chords()
         target = math.ceil(_GROWTH * sweep.n)
-    _offer_sweep(search, sweep)
-    _refine(search, sweep.chords.tolerance)
 
 
-def _refine(search: _Search, tolerance: float) -> None:
+def _sweep_all(steps: _Steps) -> None:
+    """Sweep all rounds, precise around the path.
+
+    The bound is valid wherever the path lies; a bad one only makes it worse.
+    """
+    sweep = steps.sweep(bounded=True)
+    if sweep.advance(steps.total) is Status.OUT_OF_WORK:
+        if steps.search.upper == math.inf:
+            _use_what_there_is(steps, steps.sweep(bounded=False))
+        steps.search.note(sweep)
+        return
+    _offer_sweep(steps, sweep)
+
+
+def _use_what_there_is(steps: _Steps, sweep: Sweep) -> None:
+    """Out of work: do the few steps more that a bound needs, and offer it."""
+    sweep.most_work = _NO_LIMIT
+    start = max(sweep.n, steps.rest)
+    sweep.advance(min(start + _LAST_WINDOW, steps.total), _LAST_WINDOW)
+    if sweep.n == steps.total:
+        _offer_sweep(steps, sweep)
+    else:
+        _offer_cycle(steps, sweep, sure=True)
+        steps.search.note(sweep)
+
+
+def _refine(steps: _Steps) -> None:
     """Sweep all rounds again, more finely each time, until the gap is reached or hopeless."""
+    search = steps.search
     for _ in range(_REFINEMENTS):
         if search.done or search.out_of_work:
             return
-        tolerance /= 4
-        stride = -(-search.horizon // search.path.size)
-        chords = Chords(tolerance, search.path, stride, _WIDTH if stride == 1 else math.inf)
-        sweep = search.sweep(chords, search.horizon)
-        if sweep.advance(search.horizon) is Status.OUT_OF_WORK:
-            search.note(sweep)
-            return
-        _offer_sweep(search, sweep)
+        steps.tolerance /= 4
+        if steps.block.rounds > 1:
+            steps.block = block_step(search.problem, search.horizon, steps.tolerance)
+        _sweep_all(steps)
 
 
-def _everywhere(tolerance: float) -> Chords:
-    return Chords(tolerance, np.zeros(1), 1, math.inf)
-
-
-def _offer_sweep(search: _Search, sweep: Sweep) -> None:
+def _offer_sweep(steps: _Steps, sweep: Sweep) -> None:
     """Offer the schedule and the bound of a sweep over all rounds."""
-    arms, _ = sweep.roll(search.problem.q0, search.horizon, search.horizon)
-    search.note(sweep)
-    search.offer(Schedule.of(arms), sweep.upper(), "sweep")
+    steps.search.note(sweep)
+    schedule = Schedule(sweep.finish(steps.search.problem.q0, steps.total))
+    steps.search.offer(schedule, sweep.upper(), "sweep")
 
 
-def _offer_cycle(search: _Search, sweep: Sweep, sure: bool) -> bool:
+def _offer_cycle(steps: _Steps, sweep: Sweep, sure: bool) -> bool:
     """Offer a plan around a repeated cycle if its gap looks small enough, or if ``sure``.
 
     The backward step B is monotone and commutes with adding constants. So if
     ``U_n <= U_{n-p} + rise`` everywhere, k further periods add at most ``k * rise``:
     that is the proven bound for every longer horizon.
     """
-    up, down = sweep.rises()
-    periods = np.arange(1, up.size)
-    up, down = up[1:], down[1:]
+    search, left = steps.search, steps.total - sweep.n
+    up, down = (rise[1:] for rise in sweep.rises())
+    periods = np.arange(1, up.size + 1)
     steady = float(np.max(down / periods))
-    repeats = (search.horizon - sweep.n + periods) // periods
+    repeats = (left + periods) // periods
     excess = repeats * (up - periods * steady)
-    best = int(np.argmin(excess))
-    p, k = int(periods[best]), int(repeats[best])
-    rest = (search.horizon - sweep.n + p) % p
-    upper = (sweep.upper_before(p - rest) + k * float(up[best])) * (1 + 1e-15)
-    if not sure and excess[best] > search.gap * upper:
-        return False
-    schedule, period = _around_cycle(search.problem, sweep, search.horizon, p)
-    search.offer(schedule, upper, "cycle", period)
+    promising = np.argsort(excess, kind="stable")[:_TRIES].tolist()
+    for best in promising:
+        p = int(periods[best])
+        upper = sweep.upper_before(p - (left + p) % p) + int(repeats[best]) * float(up[best])
+        upper *= 1 + 1e-15
+        if not sure and excess[best] > search.gap * upper:
+            return bool(best != promising[0])
+        search.offer(*_around_cycle(steps, sweep, p, upper))
+        if search.done:
+            break
     return True
 
 
-def _around_cycle(problem: Reduced, sweep: Sweep, horizon: int, p: int) -> tuple[Schedule, int]:
+def _around_cycle(
+    steps: _Steps, sweep: Sweep, p: int, upper: float
+) -> tuple[Schedule, float, str, int]:
     """Return head, repeated cycle and tail: the sweep's policy, followed from the first state.
 
-    The policy of the last p rounds swept stands in for all earlier ones. Followed forwards
-    it soon repeats itself; from there the repeats are kept as one segment, until the rounds
-    left are those that were swept.
+    The policy of the last p steps swept stands in for all earlier ones. Once the state has
+    settled, the stretch of the last moves that earns most when it is repeated for ever is the
+    cycle; it is repeated until the steps left are those that were swept.
     """
-    block = p * -(-64 // p)
-    longest = math.ceil(10 / problem.lam) + 8 * block
-    parts: list[IntArray] = []
-    q, to_go = problem.q0, horizon
-    while to_go > sweep.n + 2 * block and len(parts) * block < longest:
-        arms, q = sweep.roll(q, to_go, block, p)
-        to_go -= block
-        parts.append(arms)
-        if len(parts) > 1 and np.array_equal(parts[-1], parts[-2]):
-            break
-    segments = [Segment(np.concatenate(parts))] if parts else []
-    period = 0
-    repeats = (to_go - sweep.n) // block if parts else 0
-    if repeats > 1:
-        cycle = _shortest_period(parts[-1])
-        period = cycle.size
-        middle = Segment(cycle, repeats * (block // period))
-        q = problem.instance.starting_at(q).state_after(Schedule((middle,)))
-        to_go -= middle.n_pulls
-        segments.append(middle)
-    tail, _ = sweep.roll(q, to_go, to_go, p)
-    segments.append(Segment(tail))
-    return Schedule(segments), period
+    search, problem, block = steps.search, steps.search.problem, steps.block
+    settling = math.ceil(_SETTLING / (problem.lam * block.rounds)) + 4 * p
+    settling = min(settling, steps.total - sweep.n)
+    made, q = sweep.roll(problem.q0, steps.total, settling, p)
+    gains = np.empty(settling)
+    steady_gains(block.moves, made, gains)
+    # The shortest of those that are nearly the best.
+    length = 1 + int(np.argmax(gains >= np.max(gains) * (1 - _LITTLE * search.gap)))
+    to_go = steps.total - settling
+    repeats = (to_go - sweep.n) // length
+    head = block.segments(made)
+    if repeats < 2:
+        return Schedule(head + sweep.finish(q, to_go, p)), upper, "cycle", 0
+    cycle = np.concatenate([segment.arms for segment in block.segments(made[-length:])])
+    middle = Segment(cycle, repeats)
+    q = problem.instance.starting_at(q).state_after(Schedule((middle,)))
+    tail = sweep.finish(q, to_go - repeats * length, p)
+    return Schedule(_tidied(head, middle, tail)), upper, "cycle", cycle.size
 
 
-def _shortest_period(arms: IntArray) -> IntArray:
-    for size in range(1, arms.size // 2 + 1):
-        if arms.size % size == 0 and np.array_equal(arms[size:], arms[:-size]):
-            return arms[:size]
-    return arms
-
-
-def _follow_path(search: _Search, tolerance: float) -> None:
-    """Sweep all rounds, precise around the path that a coarser problem suggests.
-
-    The bound is valid wherever the path lies; a bad one only makes it worse.
-    """
-    search.path = _coarse_path(search.problem, search.horizon, tolerance)
-    stride = -(-search.horizon // search.path.size)
-    sweep = search.sweep(Chords(tolerance, search.path, stride, _WIDTH), search.horizon)
-    if sweep.advance(search.horizon) is Status.OUT_OF_WORK:
-        sweep.most_work = _NO_LIMIT
-        sweep.advance(min(sweep.n + 64, search.horizon), 64)
-        if sweep.n < search.horizon:
-            _offer_cycle(search, sweep, sure=True)
-            search.note(sweep)
-            return
-    _offer_sweep(search, sweep)
-    _refine(search, tolerance)
+def _tidied(head: list[Segment], middle: Segment, tail: list[Segment]) -> list[Segment]:
+    """Let the repeated segment take in the repeats at the head's end and the tail's start."""
+    cycle, repeats = middle.arms, middle.repeats
+    before, after = head[-1].arms, tail[0].arms
+    if head[-1].repeats == 1:
+        while before.size >= cycle.size and np.array_equal(before[-cycle.size :], cycle):
+            before, repeats = before[: -cycle.size], repeats + 1
+        head = head[:-1] + ([Segment(before)] if before.size else [])
+    if tail[0].repeats == 1:
+        while after.size >= cycle.size and np.array_equal(after[: cycle.size], cycle):
+            after, repeats = after[cycle.size :], repeats + 1
+        tail = ([Segment(after)] if after.size else []) + tail[1:]
+    return [*head, Segment(cycle, repeats), *tail]
 
 
 def _coarse_path(problem: Reduced, horizon: int, tolerance: float) -> FloatArray:
     """Return the states of a good schedule, last round first, on a coarse scale of time."""
     rate = -math.expm1(horizon / _COARSE * math.log1p(-problem.lam))
-    coarse = Reduced(
-        problem.index,
-        problem.r,
-        problem.b,
-        rate,
-        problem.q0,
-        problem.low,
-        problem.high,
-        problem.unit,
-    )
-    sweep = Sweep(coarse, _everywhere(4 * tolerance), _COARSE)
+    coarse = evolve(problem, lam=rate)
+    step = single_step(coarse, _COARSE)
+    chords = Chords(4 * tolerance, np.zeros(1), 1, math.inf)
+    sweep = Sweep(coarse, step, step, 0, chords, _COARSE)
     sweep.advance(_COARSE)
     arms, _ = sweep.roll(problem.q0, _COARSE, _COARSE)
     return coarse.instance.states(arms)[::-1].copy()

@@ -2,8 +2,8 @@
 
 V_n(q), the best reward of n rounds from state q, is convex, increasing and piecewise
 linear: line (m, c) followed backwards through arm i becomes
-``((1-lam)*m + r[i], c + lam*b[i]*m)``. Everything here runs interpreted as well, with the
-same results.
+``((1-lam)*m + r[i], c + lam*b[i]*m)``, and likewise through several arms in a row.
+Everything here runs interpreted as well, with the same results.
 """
 
 from typing import NamedTuple
@@ -23,8 +23,8 @@ class Lines(NamedTuple):
     base: FloatArray
     start: FloatArray
     """From here to the next line's start, this line is the highest."""
-    arm: IntArray
-    """The arm whose pull the line starts with."""
+    move: IntArray
+    """The move the line starts with."""
 
 
 def room_for(n_lines: int) -> Lines:
@@ -36,7 +36,7 @@ def room_for(n_lines: int) -> Lines:
 
 @compiled
 def push(
-    lines: Lines, size: int, low: float, high: float, slope: float, base: float, arm: int
+    lines: Lines, size: int, low: float, high: float, slope: float, base: float, move: int
 ) -> int:
     """Add a line of no smaller slope to an envelope; drop what it covers; return the new size."""
     start = low
@@ -57,33 +57,47 @@ def push(
     lines.slope[size] = slope
     lines.base[size] = base
     lines.start[size] = start
-    lines.arm[size] = arm
+    lines.move[size] = move
     return size + 1
 
 
+class Moves(NamedTuple):
+    """What can be done in one step: pull an arm, or some arms in a row.
+
+    Move i pays ``pay[i]*q + bonus[i]`` and takes the state to ``keep*q + shift[i]``.
+    """
+
+    pay: FloatArray
+    bonus: FloatArray
+    shift: FloatArray
+    keep: float
+
+
 class Heads(NamedTuple):
-    """Room for what a backward step notes of each arm: arrays of shape (k,)."""
+    """Room for what a backward step notes of each move: arrays of one entry per move."""
 
     next: IntArray
-    """The next line of V to follow back through the arm."""
+    """The next line of V to follow back through the move."""
     last: IntArray
     """The last one that can matter; below ``next`` when none is left."""
     slope: FloatArray
     """The next line, followed back."""
     base: FloatArray
     left: FloatArray
-    """V at the left end of the cell looked at, moved by the arm; ``right`` likewise."""
+    """V at the left end of the cell looked at, after the move; ``right`` likewise."""
     right: FloatArray
     left_line: IntArray
     """Which line of V is highest there; ``right_line`` likewise."""
     right_line: IntArray
+    awake: IntArray
+    """The moves that have lines to follow."""
 
 
-def heads_for(n_arms: int) -> Heads:
-    """Return room for ``n_arms`` arms."""
-    floats = [np.zeros(n_arms) for _ in range(4)]
-    ints = [np.zeros(n_arms, dtype=np.int64) for _ in range(4)]
-    return Heads(ints[0], ints[1], floats[0], floats[1], floats[2], floats[3], ints[2], ints[3])
+def heads_for(n_moves: int) -> Heads:
+    """Return room for ``n_moves`` moves."""
+    f = [np.zeros(n_moves) for _ in range(4)]
+    i = [np.zeros(n_moves, dtype=np.int64) for _ in range(5)]
+    return Heads(i[0], i[1], f[0], f[1], f[2], f[3], i[2], i[3], i[4])
 
 
 @compiled
@@ -99,132 +113,134 @@ def line_at(lines: Lines, first: int, last: int, q: float) -> int:
 
 
 @compiled
-def _look(
-    value: Lines, size: int, b: FloatArray, lam: float, q: float, at: FloatArray, line: IntArray
-) -> None:
-    """Evaluate V where each arm moves the state ``q`` to."""
-    for arm in range(b.size):
-        moved = q + lam * (b[arm] - q)
-        line[arm] = line_at(value, 0, size - 1, moved)
-        at[arm] = value.slope[line[arm]] * moved + value.base[line[arm]]
+def _look(value: Lines, size: int, moves: Moves, q: float, at: FloatArray, line: IntArray) -> None:
+    """Evaluate V where each move takes the state ``q`` to."""
+    for move in range(moves.pay.size):
+        moved = moves.keep * q + moves.shift[move]
+        line[move] = line_at(value, 0, size - 1, moved)
+        at[move] = value.slope[line[move]] * moved + value.base[line[move]]
 
 
 @compiled
-def _best_at(r: FloatArray, q: float, at: FloatArray) -> int:
-    best = 0
-    for arm in range(1, r.size):
-        if r[arm] * q + at[arm] > r[best] * q + at[best]:
-            best = arm
+def _best_at(moves: Moves, q: float, at: FloatArray) -> int:
+    best, highest = 0, -np.inf
+    for move in range(moves.pay.size):
+        total = moves.pay[move] * q + moves.bonus[move] + at[move]
+        if total > highest:
+            best, highest = move, total
     return best
 
 
 @compiled
 def _most_ahead(
-    heads: Heads, r: FloatArray, left: float, right: float, arm: int, rival: int
+    moves: Moves, heads: Heads, left: float, right: float, move: int, rival: int
 ) -> float:
-    """Bound how much better ``arm`` can be than ``rival`` between two states.
+    """Bound how much better ``move`` can be than ``rival`` between two states.
 
-    Say r of arm is larger, b smaller. Its lead, ``(r - r')*q - [V(moved') - V(moved)]``, is
-    a difference of two increasing functions of q: V is convex and the two moved states stay
-    equally far apart. So the ends bound it.
+    Its lead is the sum of a linear function of q, a constant, and V(moved) - V(moved'). The
+    two moved states stay equally far apart and V is convex, so the last is monotone as well:
+    increasing if ``move`` leads higher. So each part is largest at one of the ends.
     """
-    if arm < rival:
-        lead = (r[arm] - r[rival]) * right - (heads.left[rival] - heads.left[arm])
-    else:
-        lead = (heads.right[arm] - heads.right[rival]) - (r[rival] - r[arm]) * left
-    return float(lead)
+    steeper = moves.pay[move] - moves.pay[rival]
+    lead = steeper * (right if steeper > 0 else left) + moves.bonus[move] - moves.bonus[rival]
+    if moves.shift[move] >= moves.shift[rival]:
+        return float(lead + heads.right[move] - heads.right[rival])
+    return float(lead + heads.left[move] - heads.left[rival])
 
 
 @compiled
 def _choose_lines(
-    value: Lines,
-    size: int,
-    r: FloatArray,
-    b: FloatArray,
-    lam: float,
-    low: float,
-    high: float,
-    margin: float,
-    heads: Heads,
+    value: Lines, size: int, moves: Moves, low: float, high: float, margin: float, heads: Heads
 ) -> None:
-    """Find, for each arm, which lines of V may matter when followed back through it.
+    """Find, for each move, which lines of V may matter when followed back through it.
 
-    The states are looked at in cells; an arm that is surely beaten in a cell needs none of
+    The states are looked at in cells; a move that is surely beaten in a cell needs none of
     the lines it would use there.
     """
-    for arm in range(r.size):
-        heads.next[arm], heads.last[arm] = size, -1
+    n_moves = moves.pay.size
+    for move in range(n_moves):
+        heads.next[move], heads.last[move] = size, -1
     cells = min(_CELLS, size)
     left = low
-    _look(value, size, b, lam, left, heads.left, heads.left_line)
-    best_left = _best_at(r, left, heads.left)
+    _look(value, size, moves, left, heads.left, heads.left_line)
+    best_left = _best_at(moves, left, heads.left)
     for cell in range(1, cells + 1):
         right = min(max(value.start[cell * size // cells], low), high) if cell < cells else high
-        _look(value, size, b, lam, right, heads.right, heads.right_line)
-        best_right = _best_at(r, right, heads.right)
-        for arm in range(r.size):
+        _look(value, size, moves, right, heads.right, heads.right_line)
+        best_right = _best_at(moves, right, heads.right)
+        for move in range(n_moves):
             beaten = (
-                _most_ahead(heads, r, left, right, arm, best_left) < -margin
-                or _most_ahead(heads, r, left, right, arm, best_right) < -margin
+                _most_ahead(moves, heads, left, right, move, best_left) < -margin
+                or _most_ahead(moves, heads, left, right, move, best_right) < -margin
             )
-            if not beaten:
-                heads.next[arm] = min(heads.next[arm], heads.left_line[arm])
-                heads.last[arm] = max(heads.last[arm], heads.right_line[arm])
-        for arm in range(r.size):
-            heads.left[arm] = heads.right[arm]
-            heads.left_line[arm] = heads.right_line[arm]
+            if move in (best_left, best_right) or not beaten:
+                heads.next[move] = min(heads.next[move], heads.left_line[move])
+                heads.last[move] = max(heads.last[move], heads.right_line[move])
+        for move in range(n_moves):
+            heads.left[move] = heads.right[move]
+            heads.left_line[move] = heads.right_line[move]
         left, best_left = right, best_right
 
 
 @compiled
-def _follow(value: Lines, heads: Heads, arm: int, pay: float, keep: float, drift: float) -> None:
-    """Follow the next line of V back through an arm; leave an endless slope when none is left."""
-    line = heads.next[arm]
-    if line > heads.last[arm]:
-        heads.slope[arm] = np.inf
+def _follow(value: Lines, moves: Moves, heads: Heads, move: int) -> None:
+    """Follow the next line of V back through a move; leave an endless slope when none is left."""
+    line = heads.next[move]
+    if line > heads.last[move]:
+        heads.slope[move] = np.inf
     else:
-        heads.slope[arm] = keep * value.slope[line] + pay
-        heads.base[arm] = value.base[line] + drift * value.slope[line]
+        heads.slope[move] = moves.keep * value.slope[line] + moves.pay[move]
+        heads.base[move] = (
+            value.base[line] + moves.bonus[move] + moves.shift[move] * value.slope[line]
+        )
+
+
+@compiled
+def _wake(value: Lines, moves: Moves, heads: Heads) -> int:
+    """Follow each move's first line; list the moves that have one; return how many."""
+    awake = 0
+    for move in range(moves.pay.size):
+        if heads.next[move] <= heads.last[move]:
+            _follow(value, moves, heads, move)
+            heads.awake[awake] = move
+            awake += 1
+    return awake
 
 
 @compiled
 def backward(
     value: Lines,
     size: int,
-    r: FloatArray,
-    b: FloatArray,
-    lam: float,
+    moves: Moves,
     low: float,
     high: float,
     margin: float,
     heads: Heads,
     out: Lines,
 ) -> tuple[int, int]:
-    """Write the envelope one round earlier into ``out``; return its size and the lines handled.
+    """Write the envelope one move earlier into ``out``; return its size and the lines handled.
 
-    ``r`` falls and ``b`` rises along the arms. ``margin`` is an amount that rounding cannot
-    reach. Needs room for ``size * len(r)`` lines.
+    ``margin`` is an amount that rounding cannot reach. Needs room for as many lines as
+    ``size`` times the number of moves.
     """
-    keep = 1.0 - lam
     if size >= _WORTH_CHOOSING:
-        _choose_lines(value, size, r, b, lam, low, high, margin, heads)
+        _choose_lines(value, size, moves, low, high, margin, heads)
     else:
-        for arm in range(r.size):
-            heads.next[arm], heads.last[arm] = 0, size - 1
-    for arm in range(r.size):
-        _follow(value, heads, arm, r[arm], keep, lam * b[arm])
+        for move in range(moves.pay.size):
+            heads.next[move], heads.last[move] = 0, size - 1
+    awake = _wake(value, moves, heads)
     top, work = 0, 0
     while True:
-        arm = 0
-        for other in range(1, r.size):
-            if heads.slope[other] < heads.slope[arm]:
-                arm = other
-        if heads.slope[arm] == np.inf:
+        move = heads.awake[0]
+        for k in range(1, awake):
+            if heads.slope[heads.awake[k]] < heads.slope[move]:
+                move = heads.awake[k]
+        if heads.slope[move] == np.inf:
             return top, work
-        top = push(out, top, low, high, heads.slope[arm], heads.base[arm], arm)
+        top = push(out, top, low, high, heads.slope[move], heads.base[move], move)
         work += 1
-        heads.next[arm] += 1
-        _follow(value, heads, arm, r[arm], keep, lam * b[arm])
+        heads.next[move] += 1
+        _follow(value, moves, heads, move)
 
 
 @compiled
@@ -234,7 +250,7 @@ def copy_lines(source: Lines, size: int, target: Lines) -> None:
         target.slope[line] = source.slope[line]
         target.base[line] = source.base[line]
         target.start[line] = source.start[line]
-        target.arm[line] = source.arm[line]
+        target.move[line] = source.move[line]
 
 
 @compiled
@@ -259,7 +275,10 @@ def _longest_chord(
     for stop in range(first + 2, size + 1):
         right = lines.start[stop] if stop < size else high
         at_right = lines.slope[stop - 1] * right + lines.base[stop - 1]
+        # A chord is no flatter than its first line and no steeper than its last; saying so
+        # keeps slopes in order even where rounding blurs a short chord.
         rise = (at_right - at_left) / (right - left)
+        rise = min(max(rise, lines.slope[first]), lines.slope[stop - 1])
         while below < stop - 1 and lines.slope[below + 1] <= rise:
             below += 1
         knot = lines.start[below + 1] if below + 1 < size else high
@@ -267,7 +286,8 @@ def _longest_chord(
         away = max(left - centre, centre - right, 0.0) / width
         if error > tolerance * (1.0 + away * away):
             break
-        end, slope, base = stop, rise, at_left - rise * left
+        end, slope = stop, rise
+        base = max(at_left - rise * left, at_right - rise * right)
     return end, slope, base
 
 
@@ -292,7 +312,7 @@ def simplify(
         out.slope[top] = slope
         out.base[top] = base
         out.start[top] = lines.start[first]
-        out.arm[top] = lines.arm[first]
+        out.move[top] = lines.move[first]
         top += 1
         first = end
     return top

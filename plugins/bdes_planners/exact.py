@@ -10,6 +10,7 @@ from bdes_framework import (
     Plan,
     Schedule,
 )
+from bdes_planners.blocks import single_step
 from bdes_planners.bounds import constant_plan, is_constant
 from bdes_planners.reduction import checked_horizon, reduce
 from bdes_planners.sweep import Status, Sweep
@@ -45,7 +46,8 @@ class Exact:
         problem = reduce(instance)
         if is_constant(problem):
             return constant_plan(instance, problem, horizon, "constant")
-        sweep = Sweep(problem, horizon=horizon, most_bytes=self._bytes)
+        step = single_step(problem, horizon)
+        sweep = Sweep(problem, step, step, horizon=horizon, most_bytes=self._bytes)
         # 16 bytes a round: one number that says where its policy ends, one for its arm.
         if 16 * horizon > self._bytes or sweep.advance(horizon) is not Status.DONE:
             raise InvalidValueError(
@@ -54,8 +56,7 @@ class Exact:
                 f" at {int(sweep.counters.size[0])} lines): give it more 'memory', or use the"
                 " 'certified' planner, which stays small and proves its gap"
             )
-        arms, _ = sweep.roll(problem.q0, horizon, horizon)
-        schedule = problem.original(Schedule.of(arms))
+        schedule = problem.original(Schedule(sweep.finish(problem.q0, horizon)))
         value = instance.value(schedule)
         upper = max(sweep.upper() * problem.unit, value)
         diagnostics: dict[str, DiagnosticValue] = {

@@ -1,36 +1,38 @@
-"""The backward sweep: envelopes round by round, the policy they imply, and what rounding may cost.
+"""The backward sweep: envelopes step by step, the policy they imply, and what rounding may cost.
 
-After n rounds the sweep holds an envelope U_n with ``V_n <= U_n + allowance`` on every
-state that can be reached, where V_n is the best reward of n rounds. Without chords U_n is
-V_n up to rounding.
+After n steps the sweep holds an envelope U_n with ``V_n <= U_n + allowance`` on every
+state that can be reached, where V_n is the best reward of the rounds of n steps. Without
+chords and blocks U_n is V_n up to rounding.
 """
 
 import math
 from enum import IntEnum
-from typing import NamedTuple
 
 import numpy as np
 from attrs import define, field
 
-from bdes_framework import FloatArray, IntArray, compiled
-from bdes_planners.envelope import (
-    Heads,
-    Lines,
-    backward,
-    copy_lines,
-    greatest_rise,
-    heads_for,
-    room_for,
-    simplify,
-    value_at,
+from bdes_framework import FloatArray, IntArray, Segment
+from bdes_planners.blocks import Step
+from bdes_planners.envelope import Heads, Lines, heads_for, room_for, value_at
+from bdes_planners.passes import (
+    ERROR,
+    FEWEST_LINES,
+    NO_CHORDS,
+    Chords,
+    Counters,
+    Domain,
+    History,
+    Policy,
+    advance,
+    magnitude,
+    reached,
+    rises,
+    roll,
 )
-from bdes_planners.reduction import UNIT_ROUNDOFF, Reduced
+from bdes_planners.reduction import Reduced
 
-# Comparing, crossing or evaluating two lines on floats errs by less than this times the
-# largest number in them; each line of an envelope may inherit the error of its neighbour.
-_ERROR = 8 * UNIT_ROUNDOFF
-_FEWEST_LINES = 16
 _ALL_FORGOTTEN = -1e6
+"""Stands for log(1 - lam) at lam = 1."""
 
 
 class Status(IntEnum):
@@ -43,246 +45,9 @@ class Status(IntEnum):
     OUT_OF_WORK = 4
 
 
-class Policy(NamedTuple):
-    """Which arm to pull at state q with n rounds to go: regions of the state, n by n."""
-
-    start: FloatArray
-    arm: IntArray
-    end: IntArray
-    """``end[n]``: where the regions for n rounds to go end; those for n - 1 end before them."""
-
-
-class History(NamedTuple):
-    """Envelopes of the last rounds swept."""
-
-    lines: Lines
-    end: IntArray
-    """``end[k]``: where the k-th envelope ends."""
-    allowance: FloatArray
-    """``allowance[k]``: what rounding and dropped arms may have cost up to there."""
-
-
-class Counters(NamedTuple):
-    """The sweep's numbers, in arrays of one so that compiled code can move them."""
-
-    n: IntArray
-    size: IntArray
-    cap: IntArray
-    simplified: IntArray
-    """The round after which lines were last replaced by chords."""
-    regions: IntArray
-    kept: IntArray
-    """How many envelopes the history holds."""
-    work: IntArray
-    """Lines handled so far: the deterministic measure of effort."""
-    peak: IntArray
-    allowance: FloatArray
-
-
-class Chords(NamedTuple):
-    """How much chords may add per round, and where: see ``envelope.simplify``."""
-
-    tolerance: float
-    """Per round, at the centre; 0 for no chords at all."""
-    centre: FloatArray
-    """``centre[k]``: the state around which precision matters, k strides before the end."""
-    stride: int
-    width: float
-
-
-NO_CHORDS = Chords(0.0, np.zeros(1), 1, np.inf)
-
-
-@compiled
-def _magnitude(lines: Lines, size: int, high: float) -> float:
-    """Return a number no smaller than any slope·q or base in the envelope."""
-    last = size - 1
-    return float(lines.slope[last] * high + max(abs(lines.base[0]), abs(lines.base[last])))
-
-
-@compiled
-def _note_policy(lines: Lines, size: int, policy: Policy, counters: Counters) -> None:
-    """Write down which arm the new envelope starts with, neighbouring equals as one region."""
-    at = counters.regions[0]
-    for line in range(size):
-        if line == 0 or lines.arm[line] != lines.arm[line - 1]:
-            policy.start[at] = lines.start[line]
-            policy.arm[at] = lines.arm[line]
-            at += 1
-    counters.regions[0] = at
-    policy.end[counters.n[0]] = at
-
-
-@compiled
-def _note_history(lines: Lines, size: int, history: History, counters: Counters) -> None:
-    kept = counters.kept[0]
-    offset = history.end[kept - 1] if kept else 0
-    for line in range(size):
-        history.lines.slope[offset + line] = lines.slope[line]
-        history.lines.base[offset + line] = lines.base[line]
-        history.lines.start[offset + line] = lines.start[line]
-    history.end[kept] = offset + size
-    history.allowance[kept] = counters.allowance[0]
-    counters.kept[0] = kept + 1
-
-
-@compiled
-def _lighten(
-    fresh: Lines, size: int, high: float, chords: Chords, value: Lines, counters: Counters
-) -> int:
-    """Replace lines by chords, with what the rounds since the last time may add."""
-    n = counters.n[0]
-    centre = chords.centre[min((n - 1) // chords.stride, chords.centre.size - 1)]
-    tolerance = chords.tolerance * (n - counters.simplified[0])
-    left = simplify(fresh, size, high, tolerance, centre, chords.width, value)
-    counters.simplified[0] = n
-    cap = counters.cap[0]
-    if left > cap // 2:
-        counters.cap[0] = 2 * left
-    elif left < cap // 4:
-        counters.cap[0] = max(cap // 2, _FEWEST_LINES)
-    counters.allowance[0] += _ERROR * (size + 4) * _magnitude(fresh, size, high)
-    return left
-
-
-@compiled
-def _lacks_room(
-    n_arms: int, value: Lines, policy: Policy, history: History, noted: bool, counters: Counters
-) -> int:
-    """Return which buffer the next round could overflow, if any."""
-    most = n_arms * counters.size[0]
-    if most > value.slope.size:
-        return 2
-    if counters.regions[0] + most > policy.start.size:
-        return 1
-    kept = counters.kept[0]
-    if noted and kept and history.end[kept - 1] + most > history.lines.slope.size:
-        return 3
-    return 0
-
-
-class Domain(NamedTuple):
-    """Which states can be reached: all of [low, high], and less when the end is known."""
-
-    low: float
-    high: float
-    first: float
-    """The first state."""
-    horizon: int
-    """How many rounds there are in all; 0 when the sweep may go on for ever."""
-    log_keep: float
-    """log(1 - lam)."""
-
-
-@compiled
-def _reached(domain: Domain, to_go: int) -> tuple[float, float]:
-    """Return an interval that holds every state with ``to_go`` rounds left, and a hair more."""
-    if domain.horizon == 0:
-        return domain.low, domain.high
-    played = (domain.horizon - to_go) * domain.log_keep
-    old, new = math.exp(played) * domain.first, -math.expm1(played)
-    return (old + new * domain.low) * (1.0 - 1e-12), (old + new * domain.high) * (1.0 + 1e-12)
-
-
-@compiled
-def advance(
-    r: FloatArray,
-    b: FloatArray,
-    lam: float,
-    domain: Domain,
-    slack: float,
-    chords: Chords,
-    value: Lines,
-    fresh: Lines,
-    heads: Heads,
-    policy: Policy,
-    history: History,
-    note_from: int,
-    counters: Counters,
-    until: int,
-    most_work: int,
-) -> int:
-    """Sweep back to ``until`` rounds to go; keep the envelopes from ``note_from`` on."""
-    while counters.n[0] < until:
-        lacking = _lacks_room(r.size, value, policy, history, counters.n[0] >= note_from, counters)
-        if lacking:
-            return lacking
-        if counters.work[0] > most_work:
-            return 4
-        size = counters.size[0]
-        low, high = _reached(domain, counters.n[0])
-        margin = 8 * _ERROR * _magnitude(value, size, high)
-        low, high = _reached(domain, counters.n[0] + 1)
-        # An arm dropped from slightly above the hull could pay lam·slack·slope more.
-        counters.allowance[0] += lam * slack * value.slope[size - 1]
-        found, work = backward(value, size, r, b, lam, low, high, margin, heads, fresh)
-        counters.n[0] += 1
-        counters.work[0] += work
-        counters.allowance[0] += _ERROR * (work + 4) * _magnitude(fresh, found, high)
-        _note_policy(fresh, found, policy, counters)
-        if chords.tolerance > 0.0 and found > counters.cap[0]:
-            found = _lighten(fresh, found, high, chords, value, counters)
-        else:
-            copy_lines(fresh, found, value)
-        counters.size[0] = found
-        counters.peak[0] = max(counters.peak[0], found)
-        if counters.n[0] >= note_from:
-            _note_history(value, found, history, counters)
-    return 0
-
-
-@compiled
-def rises(history: History, kept: int, high: float, up: FloatArray, down: FloatArray) -> None:
-    """Write the greatest and least rise from p rounds before the last envelope to it.
-
-    ``up[p]`` bounds the true greatest rise from above, rounding and dropped arms included.
-    """
-    last = kept - 1
-    first = history.end[last - 1] if last else 0
-    end = history.end[last]
-    lines = history.lines
-    largest = lines.slope[end - 1] * high + max(abs(lines.base[first]), abs(lines.base[end - 1]))
-    for p in range(1, kept):
-        other = last - p
-        other_first = history.end[other - 1] if other else 0
-        other_end = history.end[other]
-        rounding = _ERROR * (end - first + other_end - other_first + 4) * largest
-        up[p] = greatest_rise(lines, first, end, lines, other_first, other_end, high)
-        up[p] += rounding + history.allowance[last] - history.allowance[other]
-        down[p] = -greatest_rise(lines, other_first, other_end, lines, first, end, high)
-
-
-@compiled
-def roll(
-    policy: Policy,
-    b: FloatArray,
-    lam: float,
-    q: float,
-    to_go: int,
-    top: int,
-    period: int,
-    arms: IntArray,
-) -> float:
-    """Follow the policy for ``len(arms)`` rounds, write the arms, return the last state.
-
-    Above ``top`` rounds to go, where nothing was swept, the last ``period`` rounds' policy
-    repeats.
-    """
-    for t in range(arms.size):
-        n = to_go - t
-        if n > top:
-            n = top - period + 1 + (n - top - 1) % period
-        first, last = policy.end[n - 1], policy.end[n] - 1
-        while first < last and policy.start[first + 1] <= q:
-            first += 1
-        arms[t] = policy.arm[first]
-        q = q + lam * (b[arms[t]] - q)
-    return q
-
-
 def _bound(lines: Lines, size: int, problem: Reduced, allowance: float) -> float:
-    rounding = _ERROR * _magnitude(lines, size, problem.q0)
-    return (value_at(lines, size, problem.q0) + allowance + rounding) * (1 + _ERROR)
+    rounding = ERROR * magnitude(lines, size, problem.q0)
+    return (value_at(lines, size, problem.q0) + allowance + rounding) * (1 + ERROR)
 
 
 def _grown_floats(array: FloatArray, size: int) -> FloatArray:
@@ -302,7 +67,7 @@ def _grown(lines: Lines, size: int) -> Lines:
         _grown_floats(lines.slope, size),
         _grown_floats(lines.base, size),
         _grown_floats(lines.start, size),
-        _grown_ints(lines.arm, size),
+        _grown_ints(lines.move, size),
     )
 
 
@@ -315,7 +80,7 @@ def _new_counters() -> Counters:
     return Counters(
         n=zero[0],
         size=_one(1),
-        cap=_one(4 * _FEWEST_LINES),
+        cap=_one(4 * FEWEST_LINES),
         simplified=zero[1],
         regions=_one(0),
         kept=_one(0),
@@ -329,12 +94,36 @@ def _new_counters() -> Counters:
 class Sweep:
     """A backward sweep over one reduced problem, resumable, with its buffers.
 
-    Starts with U_0 = 0. :meth:`advance` does the rounds; read the rest in between. With a
-    ``horizon`` it looks only at states that can be reached with the rounds left, and its
-    envelopes say nothing of longer horizons.
+    Starts with U_0 = 0. :meth:`advance` does the steps; read the rest in between. A step is
+    one round, or one block of rounds; the first ``rest`` steps are single rounds in any
+    case, so that any number of rounds can be made up. With a ``horizon`` the sweep looks
+    only at states that can be reached with the rounds left, and its envelopes say nothing
+    of longer horizons.
+
+    Parameters
+    ----------
+    problem : Reduced
+        The problem.
+    single : Step
+        The step of one pull.
+    block : Step
+        The step that is used after ``rest`` single ones.
+    rest : int
+        How many single steps come first.
+    chords : Chords
+        What chords may add, per step.
+    horizon : int
+        How many steps there are in all, or 0.
+    most_work : int
+        Stop after handling this many lines.
+    most_bytes : float
+        Stop rather than take more memory than this.
     """
 
     problem: Reduced
+    single: Step
+    block: Step
+    rest: int = 0
     chords: Chords = NO_CHORDS
     horizon: int = 0
     most_work: int = 2**62
@@ -347,16 +136,17 @@ class Sweep:
     _heads: Heads = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        size = max(256, 8 * self.problem.n_arms)
+        n_moves = max(len(self.single.runs), len(self.block.runs))
+        size = max(256, 8 * n_moves)
         self._value, self._fresh = room_for(size), room_for(size)
-        self._heads = heads_for(self.problem.n_arms)
-        self._value.start[0] = _reached(self._domain(), 0)[0]
+        self._heads = heads_for(n_moves)
+        self._value.start[0] = reached(self._domain(self.rest > 0), 0)[0]
         self.policy = Policy(np.zeros(1024), np.zeros(1024, np.int64), np.zeros(65, np.int64))
         self.history = History(room_for(1024), np.zeros(0, np.int64), np.zeros(0))
 
     @property
     def n(self) -> int:
-        """How many rounds have been swept."""
+        """How many steps have been swept."""
         return int(self.counters.n[0])
 
     @property
@@ -373,8 +163,8 @@ class Sweep:
         return sum(array.nbytes for array in group)
 
     def advance(self, until: int, window: int = 0) -> Status:
-        """Sweep to ``until`` rounds; keep the last ``window`` + 1 envelopes; say why it stopped."""
-        note_from = max(until - window, self.n + 1) if window else until + 1
+        """Sweep to ``until`` steps; keep the last ``window`` + 1 envelopes; say why it stopped."""
+        note_from = max(until - window, self.n + 1, self.rest) if window else until + 1
         self.counters.kept[0] = 0
         if window:
             self.history = History(
@@ -385,30 +175,38 @@ class Sweep:
                 end=_grown_ints(self.policy.end, max(until + 1, 2 * self.policy.end.size))
             )
         while True:
-            status = Status(self._advance(until, note_from))
+            single = self.n < self.rest
+            goal = min(until, self.rest) if single else until
+            status = Status(self._advance(single, goal, note_from))
+            if status is Status.DONE and goal < until:
+                continue
             if status in (Status.DONE, Status.OUT_OF_WORK):
                 return status
             if self.n_bytes + self._bytes_of(status) > self.most_bytes:
                 return status
             self._make_room(status)
 
-    def _domain(self) -> Domain:
+    def _domain(self, single: bool) -> Domain:
         problem = self.problem
         log_keep = math.log1p(-problem.lam) if problem.lam < 1 else _ALL_FORGOTTEN
-        low, high = problem.low, problem.high
-        if self.horizon:
-            low, high = float(problem.b.min()), float(problem.b.max())
-        return Domain(low, high, problem.q0, self.horizon, log_keep)
+        if not self.horizon:
+            return Domain(problem.low, problem.high, problem.q0, 0, log_keep)
+        low, high = float(problem.b.min()), float(problem.b.max())
+        length = self.block.rounds
+        if single:
+            rounds = self.rest + (self.horizon - self.rest) * length
+            return Domain(low, high, problem.q0, rounds, log_keep)
+        return Domain(low, high, problem.q0, self.horizon, log_keep * length)
 
-    def _advance(self, until: int, note_from: int) -> int:
-        problem = self.problem
+    def _advance(self, single: bool, until: int, note_from: int) -> int:
+        step, chords = (self.single if single else self.block), self.chords
+        if single:
+            chords = chords._replace(tolerance=chords.tolerance / self.block.rounds)
         return advance(
-            problem.r,
-            problem.b,
-            problem.lam,
-            self._domain(),
-            problem.slack,
-            self.chords,
+            step.moves,
+            self._domain(single),
+            step.loss,
+            chords,
             self._value,
             self._fresh,
             self._heads,
@@ -429,7 +227,7 @@ class Sweep:
             size = 2 * self.policy.start.size
             self.policy = self.policy._replace(
                 start=_grown_floats(self.policy.start, size),
-                arm=_grown_ints(self.policy.arm, size),
+                move=_grown_ints(self.policy.move, size),
             )
         else:
             lines = _grown(self.history.lines, 2 * self.history.lines.slope.size)
@@ -440,13 +238,13 @@ class Sweep:
         size = int(self.counters.size[0])
         return _bound(self._value, size, self.problem, float(self.counters.allowance[0]))
 
-    def upper_before(self, rounds: int) -> float:
-        """Return the same bound for fewer rounds, from an envelope the history still holds."""
-        k = int(self.counters.kept[0]) - 1 - rounds
+    def upper_before(self, steps: int) -> float:
+        """Return the same bound for fewer steps, from an envelope the history still holds."""
+        k = int(self.counters.kept[0]) - 1 - steps
         first, end = int(self.history.end[k - 1]) if k else 0, int(self.history.end[k])
         kept = self.history.lines
         lines = Lines(
-            kept.slope[first:end], kept.base[first:end], kept.start[first:end], kept.arm[first:end]
+            kept.slope[first:end], kept.base[first:end], kept.start[first:end], kept.move[first:end]
         )
         return _bound(lines, end - first, self.problem, float(self.history.allowance[k]))
 
@@ -457,9 +255,14 @@ class Sweep:
         rises(self.history, kept, self.problem.high, up, down)
         return up, down
 
-    def roll(self, q: float, to_go: int, rounds: int, period: int = 1) -> tuple[IntArray, float]:
-        """Return the arms of the next ``rounds`` rounds from state ``q``, and the state after."""
-        arms = np.empty(rounds, dtype=np.int64)
-        problem = self.problem
-        q = roll(self.policy, problem.b, problem.lam, q, to_go, self.n, period, arms)
-        return arms, q
+    def roll(self, q: float, to_go: int, steps: int, period: int = 1) -> tuple[IntArray, float]:
+        """Return the moves of the next ``steps`` block steps from ``q``, and the state after."""
+        made = np.empty(steps, dtype=np.int64)
+        return made, roll(self.policy, self.block.moves, q, to_go, self.n, period, made)
+
+    def finish(self, q: float, to_go: int, period: int = 1) -> list[Segment]:
+        """Return all pulls from ``to_go`` steps to the end, from state ``q``."""
+        blocks, q = self.roll(q, to_go, to_go - self.rest, period)
+        made = np.empty(self.rest, dtype=np.int64)
+        roll(self.policy, self.single.moves, q, self.rest, self.n, period, made)
+        return self.block.segments(blocks) + self.single.segments(made)

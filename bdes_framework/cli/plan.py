@@ -1,0 +1,248 @@
+"""``bdes plan``: the best schedule for arms one knows, and how far from optimal it can be."""
+
+import csv
+import json
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress, TextColumn, track
+from rich.table import Table
+from rich.text import Text
+
+from bdes_framework.arms import read_arms
+from bdes_framework.errors import ConfigError, InvalidValueError, Mistake
+from bdes_framework.interfaces import Kind
+from bdes_framework.loading import load_plugins
+from bdes_framework.manager import Plugins
+from bdes_framework.model import Instance
+from bdes_framework.planning import PlanReport, report_plan
+from bdes_framework.structuring import structure
+from bdes_framework.text import quoted
+from bdes_framework.tomlfile import read_toml
+from bdes_framework.types import FloatArray
+
+_BARS = "▁▂▃▄▅▆▇█"
+_SHOWN = 50
+_BLOCK = 1 << 16
+_LARGEST_JSON = 10_000_000
+_FIRST_WORK = 1 << 22
+
+
+@attrs.frozen
+class PlanFile:
+    """A TOML file of arms for ``bdes plan``.
+
+    Parameters
+    ----------
+    r, b : list of float
+        One number per arm.
+    lam : float
+        How far one pull moves the state.
+    q0 : float
+        The state at the first pull.
+    """
+
+    r: list[float]
+    b: list[float]
+    lam: float | None = None
+    q0: float = 1.0
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--r", "r", metavar="LIST", help="What each arm pays at state 1, such as 0.9,0.3.")
+@click.option("--b", "b", metavar="LIST", help="The end state of each arm, such as 0.1,1.")
+@click.option("--lam", type=float, help="How far one pull moves the state, from 0 to 1.")
+@click.option("--q0", type=float, help="The state at the first pull; 1 by default.")
+@click.option("--horizon", "-T", type=click.IntRange(min=1), required=True, help="How many pulls.")
+@click.option("--planner", default="certified", show_default=True, metavar="NAME")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+              help="A parameter of the planner, such as gap=1e-6.")  # fmt: skip
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True),
+              help="Stop looking after about this long, with the best plan so far.")  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path),
+              help="Write every round as .csv or .json: arm, state, expected reward.")  # fmt: skip
+def plan(
+    file: Path | None,
+    r: str | None,
+    b: str | None,
+    lam: float | None,
+    q0: float | None,
+    horizon: int,
+    planner: str,
+    settings: tuple[str, ...],
+    seconds: float | None,
+    out: Path | None,
+) -> None:
+    """Plan the best schedule for known arms, from FILE (TOML, or CSV with r and b) or flags."""
+    if out is not None and out.suffix not in (".csv", ".json"):
+        raise click.UsageError(f"--out must end in .csv or .json, got {quoted(out.name)}")
+    if out is not None and out.suffix == ".json" and horizon > _LARGEST_JSON:
+        raise click.UsageError(f"JSON holds {_LARGEST_JSON:,} rounds at most; write a .csv")
+    instance = _instance(file, r, b, lam, q0)
+    plugins = load_plugins()
+    ref: dict[str, object] = {"use": planner, **_settings(settings)}
+    console = Console()
+    with Progress(TextColumn("planning {task.description}"), *Progress.get_default_columns()[1:2],
+                  console=Console(stderr=True), transient=True) as progress:  # fmt: skip
+        progress.add_task(f"{horizon:,} pulls of {instance.n_arms} arms", total=None)
+        report = _within(plugins, instance, horizon, ref, seconds)
+    _show(console, report, horizon)
+    if out is not None:
+        _write(report, horizon, out)
+        console.print(Text(f"wrote {out}"))
+
+
+def _instance(
+    file: Path | None, r: str | None, b: str | None, lam: float | None, q0: float | None
+) -> Instance:
+    """Take arms from the file, and whatever flags say on top of it."""
+    known = PlanFile(r=[], b=[])
+    if file is not None and file.suffix == ".csv":
+        pays, ends = read_arms(file)
+        known = PlanFile(pays.tolist(), ends.tolist())
+    elif file is not None:
+        known = structure(PlanFile, read_toml(file), str(file))
+    pay = _numbers("--r", r) if r is not None else known.r
+    end = _numbers("--b", b) if b is not None else known.b
+    rate = lam if lam is not None else known.lam
+    if not pay or not end or rate is None:
+        raise click.UsageError("need a FILE or --r and --b, and a lam: see 'bdes plan --help'")
+    return Instance(pay, end, rate, q0 if q0 is not None else known.q0)
+
+
+def _numbers(flag: str, text: str) -> list[float]:
+    try:
+        return [float(number) for number in text.split(",")]
+    except ValueError:
+        raise click.UsageError(
+            f"{flag} needs numbers such as 0.9,0.3, got {quoted(text)}"
+        ) from None
+
+
+def _settings(pairs: tuple[str, ...]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        try:
+            found |= tomllib.loads(f"{key} = {value}") if equals else {}
+        except tomllib.TOMLDecodeError:
+            found |= {key: value}
+        if not equals:
+            raise click.UsageError(f"--set needs KEY=VALUE, got {quoted(pair)}")
+    return found
+
+
+def _within(
+    plugins: Plugins,
+    instance: Instance,
+    horizon: int,
+    ref: dict[str, object],
+    seconds: float | None,
+) -> PlanReport:
+    """Plan with ever more work until the plan is as good as asked, or the time is up.
+
+    The clock only decides when to stop asking for more: each plan is the one its work gives.
+    """
+    if seconds is None:
+        return report_plan(plugins, instance, horizon, ref)
+    entry, _ = plugins.resolve(Kind.PLANNER, ref)
+    if "work" not in {field.name for field in attrs.fields(entry.config)}:
+        raise ConfigError([Mistake("", f"planner {entry.name!r} cannot stop early (no 'work')")])
+    begin, work = time.monotonic(), _FIRST_WORK
+    while True:
+        report = report_plan(plugins, instance, horizon, ref | {"work": work})
+        spent = time.monotonic() - begin
+        reached = report.plan.diagnostics.get("gap_reached", True)
+        if reached or 3 * spent > seconds:  # the next try takes about twice as long
+            return report
+        work *= 2
+
+
+def _show(console: Console, report: PlanReport, horizon: int) -> None:
+    plan = report.plan
+    table = Table.grid(padding=(0, 2))
+    rows = {
+        "value": f"{plan.value:,.4f} expected, {plan.value / horizon:.4f} a pull",
+        "upper bound": f"{plan.upper_bound:,.4f}: no schedule earns more",
+        "gap": f"{plan.gap:.2e} of the upper bound at most",
+        "schedule": str(plan.schedule),
+    }
+    if plan.diagnostics.get("gap_reached") is False:
+        rows["gap"] += f"; asked was {plan.diagnostics['gap_asked']:.0e}, not reached"
+    for name in report.alternatives:
+        lift = report.lift(name)
+        rows[f"over {name}"] = "it earns nothing" if lift is None else f"{lift:+.2%}"
+    for name, text in rows.items():
+        table.add_row(Text(name, style="bold"), Text(text))
+    console.print(table)
+    shares = Table(pad_edge=False, box=None, header_style="bold")
+    for heading in ("Arm", "r", "b", "Share"):
+        shares.add_column(heading, justify="right")
+    for arm in np.flatnonzero(report.shares).tolist():
+        numbers = (report.instance.r[arm], report.instance.b[arm])
+        shares.add_row(str(arm), *(f"{n:g}" for n in numbers), f"{report.shares[arm]:.1%}")
+    console.print(shares)
+    first = report.rounds(0, min(_SHOWN, horizon))[1]
+    console.print(Text(f"state, first {first.size} pulls  {_spark(first)}"))
+    if horizon > _SHOWN:
+        last = report.rounds(horizon - min(_SHOWN, horizon - _SHOWN), horizon)[1]
+        console.print(Text(f"state, last {last.size} pulls   {_spark(last)}"))
+    console.print(Text(f"(from 0 to {_highest(report):g})", style="dim"))
+
+
+def _highest(report: PlanReport) -> float:
+    return max(report.instance.q0, float(report.instance.b.max()))
+
+
+def _spark(states: FloatArray) -> str:
+    top = max(float(states.max()), 1.0)
+    steps = np.minimum(states / top * len(_BARS), len(_BARS) - 1).astype(int)
+    return "".join(_BARS[step] for step in steps)
+
+
+def _write(report: PlanReport, horizon: int, out: Path) -> None:
+    """Write every round; beside the file first, so that a stop leaves nothing half-written."""
+    temporary = out.with_name(out.name + ".tmp")
+    try:
+        with temporary.open("w", newline="", encoding="utf-8") as file:
+            if out.suffix == ".csv":
+                writer = csv.writer(file)
+                writer.writerow(("round", "arm", "state", "expected_reward"))
+                writer.writerows(_rounds(report, horizon))
+            else:
+                json.dump(_as_json(report, horizon), file)
+        temporary.replace(out)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InvalidValueError(f"cannot write {out}: {error.strerror}") from None
+
+
+def _rounds(report: PlanReport, horizon: int) -> Iterator[tuple[int, int, float, float]]:
+    blocks = range(0, horizon, _BLOCK)
+    for start in track(blocks, "writing", console=Console(stderr=True), transient=True):
+        stop = min(start + _BLOCK, horizon)
+        arms, states, rewards = report.rounds(start, stop)
+        numbers = range(start + 1, stop + 1)
+        yield from zip(numbers, arms.tolist(), states.tolist(), rewards.tolist(), strict=True)
+
+
+def _as_json(report: PlanReport, horizon: int) -> dict[str, object]:
+    arms, states, rewards = report.rounds(0, horizon)
+    return {
+        "value": report.plan.value,
+        "upper_bound": report.plan.upper_bound,
+        "segments": [
+            {"arms": segment.arms.tolist(), "repeats": segment.repeats}
+            for segment in report.plan.schedule.segments
+        ],
+        "arms": arms.tolist(),
+        "states": states.tolist(),
+        "expected_rewards": rewards.tolist(),
+    }

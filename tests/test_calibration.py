@@ -1,0 +1,455 @@
+"""Calibration against curves whose rate is known: exact, by brute force, and in repetition."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.random import default_rng
+
+from bdes_framework import (
+    CtrCurve,
+    FloatArray,
+    Instance,
+    InvalidValueError,
+    RateCalibration,
+    UnidentifiedCurveError,
+    calibrate_rate,
+    load_plugins,
+)
+
+UNEVEN = [0, 1, 2, 3, 5, 8, 12, 17, 25, 40]
+
+
+def exact_levels(
+    times: Sequence[float] | FloatArray, lam: float, ratio: float, level0: float = 0.06
+) -> FloatArray:
+    """Follow the paper's form: b - (1 - lam)**t * (b - q0), with q0 = 1, times level0."""
+    decay: FloatArray = (1 - lam) ** np.asarray(times, dtype=np.float64)
+    return level0 * (ratio - decay * (ratio - 1))
+
+
+def noisy_curve(seed: int, lam: float = 0.2, ratio: float = 0.4, sigma: float = 0.001) -> CtrCurve:
+    levels = exact_levels(UNEVEN, lam, ratio) + default_rng(seed).normal(0, sigma, len(UNEVEN))
+    return CtrCurve(UNEVEN, levels, weights=np.full(len(UNEVEN), sigma**-2))
+
+
+# -- exact curves ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.15, 0.9, 1.1, 4.0])
+@pytest.mark.parametrize(
+    ("lam", "times"),
+    [
+        (1e-5, [0, 2e4, 3.1e4, 9e4, 2e5, 7e5]),
+        (0.01, [0, 1, 7, 30, 31, 200, 500]),
+        (0.3, UNEVEN),
+        (0.3, [0.5, 1.25, 4, 4.5, 9, 14]),
+        (0.9, [0, 1, 2, 3, 7]),
+        (0.999, [0, 1, 2, 3, 7]),
+        (1.0, [0, 1, 2, 3, 7]),
+    ],
+)
+def test_an_exact_curve_gives_back_its_rate_and_ratio(
+    lam: float, times: list[float], ratio: float
+) -> None:
+    levels = exact_levels(times, lam, ratio)
+    impressions = np.linspace(1e6, 2e6, len(times))
+    for curve in (CtrCurve(times, levels), CtrCurve(times, levels, impressions=impressions)):
+        fit = calibrate_rate(curve, estimate_noise=True)
+        assert fit.lam == pytest.approx(lam, rel=1e-6)
+        assert fit.ratio == pytest.approx(ratio, rel=1e-6, abs=1e-8)
+        assert fit.level0 == pytest.approx(0.06, rel=1e-6)
+        for interval, estimate in ((fit.lam_interval, fit.lam), (fit.ratio_interval, fit.ratio)):
+            assert interval[0] <= estimate <= interval[1]
+            assert interval == pytest.approx((estimate, estimate), rel=1e-5, abs=1e-6)
+
+
+def test_a_curve_that_starts_at_zero_tells_the_rate_and_an_infinite_ratio() -> None:
+    levels = 0.5 - 0.5 * 0.9 ** np.array(UNEVEN)
+    fit = calibrate_rate(CtrCurve(UNEVEN, levels, weights=np.full(len(UNEVEN), 1e4)))
+    assert fit.lam == pytest.approx(0.1)
+    assert fit.ratio_interval[0] > 10
+    assert fit.ratio_interval[1] == math.inf
+    assert fit.level0 == pytest.approx(0, abs=1e-9)
+
+
+def test_thousands_of_measurements_are_fitted_like_a_few() -> None:
+    times = np.linspace(0, 3000, 5_001)
+    fit = calibrate_rate(CtrCurve(times, exact_levels(times, 0.002, 0.5)))
+    assert fit.lam == pytest.approx(0.002, rel=1e-6)
+    assert fit.ratio == pytest.approx(0.5, rel=1e-6)
+
+
+def test_leaving_measurements_out_moves_no_exact_fit_and_widens_a_noisy_one() -> None:
+    times = np.arange(0, 60.0)
+    thin = np.array([0, 1, 2, 5, 6, 11, 23, 24, 47])
+    levels = exact_levels(times, 0.1, 0.3)
+    exact = calibrate_rate(CtrCurve(times[thin], levels[thin]))
+    assert exact.lam == pytest.approx(0.1, rel=1e-6)
+    noisy = levels + default_rng(4).normal(0, 0.001, times.size)
+    weights = np.full(times.size, 1e6)
+    full = calibrate_rate(CtrCurve(times, noisy, weights)).lam_interval
+    part = calibrate_rate(CtrCurve(times[thin], noisy[thin], weights[thin])).lam_interval
+    assert part[1] - part[0] > full[1] - full[0]
+    assert part[0] < full[1]
+    assert full[0] < part[1]
+
+
+# -- what must change nothing ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("c", [1e-6, 0.3, 1e6])
+def test_the_unit_of_the_levels_does_not_matter(c: float) -> None:
+    curve = noisy_curve(1)
+    assert curve.weights is not None
+    scaled = CtrCurve(curve.times, c * curve.levels, weights=curve.weights / c**2)
+    fit, other = calibrate_rate(curve), calibrate_rate(scaled)
+    assert other.lam == pytest.approx(fit.lam, rel=1e-6)
+    assert other.lam_interval == pytest.approx(fit.lam_interval, rel=1e-6)
+    assert other.ratio_interval == pytest.approx(fit.ratio_interval, rel=1e-6)
+    assert other.level0 == pytest.approx(c * fit.level0, rel=1e-6)
+    assert other.dispersion == pytest.approx(fit.dispersion, rel=1e-6)
+
+
+def test_counting_two_rounds_as_one_takes_two_steps_at_once() -> None:
+    curve = noisy_curve(2)
+    fit = calibrate_rate(curve)
+    halved = calibrate_rate(CtrCurve(curve.times / 2, curve.levels, curve.weights))
+    assert 1 - halved.lam == pytest.approx((1 - fit.lam) ** 2, rel=1e-6)
+    assert 1 - halved.lam_interval[0] == pytest.approx((1 - fit.lam_interval[0]) ** 2, rel=1e-6)
+    assert halved.ratio_interval == pytest.approx(fit.ratio_interval, rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["weights", "impressions"])
+def test_one_measurement_counts_like_two_of_half_the_size(kind: str) -> None:
+    levels = exact_levels(UNEVEN, 0.2, 0.4) + default_rng(3).normal(0, 0.001, len(UNEVEN))
+    size = np.full(len(UNEVEN), 50_000.0)
+    whole = calibrate_rate(CtrCurve(UNEVEN, levels, **{kind: size}))
+    twice = [np.repeat(column, 2) for column in (np.array(UNEVEN), levels, size / 2)]
+    split = calibrate_rate(CtrCurve(twice[0], twice[1], **{kind: twice[2]}))
+    assert split.lam == pytest.approx(whole.lam, rel=1e-6)
+    assert split.lam_interval == pytest.approx(whole.lam_interval, rel=1e-6)
+    assert split.ratio_interval == pytest.approx(whole.ratio_interval, rel=1e-6)
+
+
+# -- intervals ------------------------------------------------------------------------------
+
+
+def window(interval: tuple[float, float]) -> FloatArray:
+    """Return a grid over an interval and half its width more on both sides."""
+    half = (interval[1] - interval[0]) / 2
+    return np.linspace(max(interval[0] - half, 0), interval[1] + half, 1001)
+
+
+def brute_force_rests(curve: CtrCurve, lams: FloatArray, ratios: FloatArray) -> FloatArray:
+    """Return the weighted squares left at each pair of lam and ratio, the level fitted."""
+    assert curve.weights is not None
+    rests = np.empty((lams.size, ratios.size))
+    for row, lam in enumerate(lams):
+        decay = (1 - lam) ** curve.times
+        shapes = ratios[:, None] * (1 - decay) + decay
+        best = shapes @ (curve.weights * curve.levels) / (shapes**2 @ curve.weights)
+        rests[row] = (curve.levels - best[:, None] * shapes) ** 2 @ curve.weights
+    return rests
+
+
+STUDENT_95 = {1: 12.7062, 5: 2.5706}
+"""Two-sided 95 % quantiles of Student's t by degrees of freedom, from the printed table."""
+
+
+@pytest.mark.parametrize(
+    ("times", "lam", "ratio", "sigma", "spare"),
+    [
+        ([0, 1, 2, 4, 7, 12, 20], 0.25, 0.4, 0.002, None),
+        ([0, 1, 2, 4, 7, 12, 20], 0.1, 0.0, 0.003, None),
+        ([0, 1, 2, 3, 4], 0.97, 0.5, 0.002, None),
+        ([1, 2, 4, 7, 12, 20], 0.2, 0.7, 0.0005, None),
+        ([0, 1, 2, 4, 7, 12, 20, 30], 0.25, 0.4, 0.002, 5),
+        ([0, 3, 8, 20], 0.2, 0.2, 0.0002, 1),
+    ],
+)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_intervals_hold_what_brute_force_does_not_reject(
+    times: list[float], lam: float, ratio: float, sigma: float, spare: int | None, seed: int
+) -> None:
+    levels = exact_levels(times, lam, ratio) + default_rng(seed).normal(0, sigma, len(times))
+    weights = np.linspace(1, 2, len(times)) / sigma**2
+    curve = CtrCurve(times, np.maximum(levels, 0), weights)
+    fit = calibrate_rate(curve, estimate_noise=spare is not None)
+    lams, ratios = np.minimum(window(fit.lam_interval), 1), window(fit.ratio_interval)
+    rests = brute_force_rests(curve, lams, ratios)
+    variance, quantile = 1.0, 1.959964
+    if spare is not None:
+        variance, quantile = rests.min() / spare, STUDENT_95[spare]
+    inside = rests <= rests.min() + quantile**2 * variance
+    for interval, grid, axis in ((fit.lam_interval, lams, 1), (fit.ratio_interval, ratios, 0)):
+        ends = grid[inside.any(axis=axis)][[0, -1]]
+        np.testing.assert_allclose(interval, ends, rtol=0, atol=0.005 * (interval[1] - interval[0]))
+
+
+def test_impressions_weigh_levels_by_the_binomial_variance_of_the_fit() -> None:
+    impressions = np.linspace(300, 900, len(UNEVEN)).round()
+    means = exact_levels(UNEVEN, 0.15, 0.05, 0.8)
+    levels = default_rng(13).binomial(impressions.astype(np.int64), means) / impressions
+    fit = calibrate_rate(CtrCurve(UNEVEN, levels, impressions=impressions))
+    fitted = exact_levels(UNEVEN, fit.lam, fit.ratio, fit.level0)
+    weighted = calibrate_rate(CtrCurve(UNEVEN, levels, impressions / (fitted * (1 - fitted))))
+    assert fit.lam == pytest.approx(weighted.lam, rel=1e-3)
+    assert fit.lam_interval == pytest.approx(weighted.lam_interval, rel=2e-3)
+    assert fit.ratio_interval == pytest.approx(weighted.ratio_interval, rel=1e-2)
+
+
+def test_a_jump_has_an_interval_that_ends_at_one() -> None:
+    clicks = default_rng(5).binomial(5000, exact_levels(UNEVEN, 1.0, 0.5, 0.3))
+    fit = calibrate_rate(CtrCurve(UNEVEN, clicks / 5000, impressions=np.full(10, 5000)))
+    assert fit.lam_interval[1] == 1.0
+    assert 0.8 < fit.lam_interval[0] < fit.lam <= 1.0
+
+
+def test_more_confidence_means_wider_intervals() -> None:
+    half, most, nearly_all = (
+        calibrate_rate(noisy_curve(6), confidence=c) for c in (0.5, 0.95, 0.999)
+    )
+    for inner, outer in ((half, most), (most, nearly_all)):
+        assert outer.lam_interval[0] < inner.lam_interval[0]
+        assert inner.lam_interval[1] < outer.lam_interval[1]
+        assert outer.ratio_interval[0] < inner.ratio_interval[0]
+        assert inner.ratio_interval[1] < outer.ratio_interval[1]
+
+
+def fits_of_clicks(
+    lam: float, ratio: float, level0: float, n_curves: int, *, estimate_noise: bool = False
+) -> list[RateCalibration | None]:
+    """Calibrate curves of drawn clicks; None where a curve was refused."""
+    rng, fits = default_rng(2024), list[RateCalibration | None]()
+    means, impressions = exact_levels(UNEVEN, lam, ratio, level0), np.full(len(UNEVEN), 20_000)
+    for _ in range(n_curves):
+        curve = CtrCurve(UNEVEN, rng.binomial(impressions, means) / impressions, None, impressions)
+        try:
+            fits.append(calibrate_rate(curve, estimate_noise=estimate_noise))
+        except UnidentifiedCurveError:
+            fits.append(None)
+    return fits
+
+
+def coverage(fits: Sequence[RateCalibration | None], lam: float, ratio: float) -> FloatArray:
+    """Return how often each interval covered the truth; no curve may have been refused."""
+    kept = [fit for fit in fits if fit is not None]
+    assert len(kept) == len(fits)
+    lams, ratios = (np.array([getattr(f, f"{n}_interval") for f in kept]) for n in ("lam", "ratio"))
+    return np.array(
+        [
+            np.mean((lams[:, 0] <= lam) & (lam <= lams[:, 1])),
+            np.mean((ratios[:, 0] <= ratio) & (ratio <= ratios[:, 1])),
+        ]
+    )
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
+    fits = fits_of_clicks(0.2, 0.4, 0.06, 300)
+    shares = coverage(fits, 0.2, 0.4)
+    assert ((shares >= 0.93) & (shares <= 0.97)).all()
+    dispersions = [fit.dispersion for fit in fits if fit is not None and fit.dispersion is not None]
+    assert np.mean(dispersions) == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimate_noise", [False, True])
+@pytest.mark.parametrize(
+    ("lam", "ratio", "level0"), [(0.2, 0.4, 0.06), (0.05, 0.2, 0.3), (0.3, 3.0, 0.05)]
+)
+def test_intervals_cover_the_truth_over_thousands_of_curves(
+    lam: float, ratio: float, level0: float, estimate_noise: bool
+) -> None:
+    fits = fits_of_clicks(lam, ratio, level0, 2000, estimate_noise=estimate_noise)
+    shares = coverage(fits, lam, ratio)
+    assert ((shares >= 0.93) & (shares <= 0.97)).all()
+
+
+@pytest.mark.parametrize("estimate_noise", [False, True])
+def test_a_curve_without_effect_is_refused_nineteen_times_in_twenty(estimate_noise: bool) -> None:
+    fits = fits_of_clicks(0.2, 1.0, 0.06, 100, estimate_noise=estimate_noise)
+    assert sum(fit is not None for fit in fits) <= 5
+
+
+# -- noise that is not what was stated ------------------------------------------------------
+
+
+def test_understated_noise_shows_in_the_dispersion_and_can_be_estimated() -> None:
+    told = noisy_curve(7)
+    assert told.weights is not None
+    understated = CtrCurve(told.times, told.levels, told.weights * 100)
+    fit = calibrate_rate(understated)
+    assert fit.dispersion is not None
+    assert fit.dispersion > 30
+    assert np.mean(fit.residuals**2) > 20
+    estimated = calibrate_rate(understated, estimate_noise=True)
+    assert estimated.dispersion == pytest.approx(fit.dispersion)
+    assert np.sum(estimated.residuals**2) == pytest.approx(told.times.size - 3)
+    honest = calibrate_rate(told, estimate_noise=True)
+    assert estimated.lam_interval == pytest.approx(honest.lam_interval, rel=1e-6)
+
+
+def test_a_curve_of_another_form_shows_in_the_dispersion() -> None:
+    times = np.arange(0, 30.0)
+    s_shaped = 0.1 + 0.2 / (1 + np.exp(0.6 * (times - 12)))
+    fit = calibrate_rate(CtrCurve(times, s_shaped, impressions=np.full(30, 20_000)))
+    assert fit.dispersion is not None
+    assert fit.dispersion > 5
+
+
+def test_residuals_are_what_the_reported_curve_leaves_over() -> None:
+    curve = noisy_curve(8)
+    fit = calibrate_rate(curve)
+    fitted = exact_levels(UNEVEN, fit.lam, fit.ratio, fit.level0)
+    np.testing.assert_allclose(fit.residuals, (curve.levels - fitted) / 0.001, atol=1e-6)
+    assert fit.dispersion == pytest.approx(np.sum(fit.residuals**2) / 7)
+
+
+# -- curves that tell nothing ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("curve", "reason"),
+    [
+        (CtrCurve([0, 5], [0.1, 0.2], [1e6, 1e6]), "three different times"),
+        (CtrCurve([0, 0, 5, 5], [0.1, 0.1, 0.2, 0.2], [1e6] * 4), "three different times"),
+        (CtrCurve([0, 5, 9], [0.3, 0.2, 0.15]), "add a fourth"),
+        (CtrCurve([0, 1, 2, 3], [0.1, 0.1, 0.1, 0.1]), "any lam fits"),
+        (CtrCurve([0, 1, 2, 3], [0.0, 0.0, 0.0, 0.0]), "any lam fits"),
+        (CtrCurve([0, 1, 2, 3], [0.0] * 4, impressions=[100] * 4), "any lam fits"),
+        (CtrCurve([0, 1, 2, 3], [0.10, 0.12, 0.09, 0.11]), "any lam fits"),
+        (CtrCurve([0, 1, 5, 9], [0.3, 0.2, 0.15, 0.14], [1.0] * 4), "any lam fits"),
+        (CtrCurve([0, 1, 2, 3, 4], [0.1, 0.11, 0.12, 0.13, 0.14]), "straight line up to round 4"),
+        (CtrCurve([0, 1, 2, 3], [0.1, 0.11, 0.12, 0.13], [1e6] * 4), "straight line"),
+        (CtrCurve([2, 3, 4, 5], [0.3, 0.2, 0.2, 0.2], [1e6] * 4), "starts at round 2"),
+        (CtrCurve([0, 90, 99, 150], [0.3, 0.1, 0.1, 0.1], [1e6] * 4), "anything from 0.* to 1;"),
+        (CtrCurve([0, 1, 2, 5], [0.30, 0.25, 0.22, 0.21], [2e3] * 4), "anything from"),
+    ],
+)
+def test_a_curve_that_does_not_identify_the_rate_is_refused(curve: CtrCurve, reason: str) -> None:
+    with pytest.raises(UnidentifiedCurveError, match=reason):
+        calibrate_rate(curve)
+
+
+def test_a_curve_measured_after_it_settled_is_refused() -> None:
+    late = np.arange(100, 200.0)
+    levels = exact_levels(late, 0.2, 0.4) + default_rng(9).normal(0, 0.001, late.size)
+    with pytest.raises(UnidentifiedCurveError, match="starts at round 0"):
+        calibrate_rate(CtrCurve(late, levels))
+
+
+def test_rising_curves_cut_off_early_are_refused_and_whole_ones_are_not() -> None:
+    times, straight = np.arange(0, 100.0), 0
+    for seed in range(20):
+        levels = exact_levels(times, 0.03, 2.0) + default_rng(seed).normal(0, 0.001, times.size)
+        try:
+            calibrate_rate(CtrCurve(times[:10], levels[:10]))
+        except UnidentifiedCurveError as refusal:
+            straight += "straight line up to round 9" in str(refusal)
+        whole = calibrate_rate(CtrCurve(times, levels))
+        assert whole.lam == pytest.approx(0.03, abs=0.003)
+    # By chance a short curve bends enough to tell something, now and then.
+    assert straight >= 16
+
+
+def test_a_straight_fall_is_bounded_because_no_end_state_is_below_zero() -> None:
+    times = np.arange(0, 10.0)
+    levels = 0.06 * (1 - 0.02 * times) + default_rng(12).normal(0, 0.0003, times.size)
+    fit = calibrate_rate(CtrCurve(times, levels))
+    # Falling by 2 % of the first level a round takes at least that rate.
+    assert 0.015 < fit.lam_interval[0] < fit.lam_interval[1] < 0.2
+    assert fit.ratio_interval[0] == 0
+
+
+def test_three_measurements_do_when_their_noise_is_told() -> None:
+    fit = calibrate_rate(CtrCurve([0, 3, 20], exact_levels([0, 3, 20], 0.2, 0.4), [1e6] * 3))
+    assert fit.lam == pytest.approx(0.2)
+    assert fit.dispersion is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"times": [0, 1], "levels": [0.1]}, "got 2 and 1"),
+        ({"times": [], "levels": []}, "one number per measurement"),
+        ({"times": [[0, 1]], "levels": [[0.1, 0.2]]}, "shape"),
+        ({"times": ["a"], "levels": [0.1]}, "sequence of numbers"),
+        ({"times": None, "levels": [0.1]}, "one number per measurement"),
+        ({"times": [0, math.nan], "levels": [0.1, 0.2]}, r"times\[1\]: .* got nan"),
+        ({"times": [-1, 0], "levels": [0.1, 0.2]}, r"times\[0\]: .* at least 0, got -1"),
+        ({"times": [0, 2, 1], "levels": [0.1, 0.2, 0.3]}, r"after times\[1\]"),
+        ({"times": [0, 1], "levels": [0.1, -0.2]}, r"levels\[1\]: .* at least 0, got -0.2"),
+        ({"times": [0, 1], "levels": [math.inf, 0.2]}, r"levels\[0\]: .* finite"),
+        ({"times": [0], "levels": [0.1], "weights": [0]}, r"weights\[0\]: .* above 0"),
+        ({"times": [0], "levels": [0.1], "weights": [1, 2]}, "weights .* got 1 and 2"),
+        ({"times": [0], "levels": [0.1], "impressions": [math.nan]}, r"impressions\[0\]"),
+        ({"times": [0], "levels": [1.5], "impressions": [10]}, "at most 1, got a level of 1.5"),
+        ({"times": [0], "levels": [0.1], "weights": [1], "impressions": [1]}, "not both"),
+    ],
+)
+def test_a_malformed_curve_is_refused(columns: dict[str, list[float]], reason: str) -> None:
+    with pytest.raises(InvalidValueError, match=reason) as caught:
+        CtrCurve(**columns)
+    assert not isinstance(caught.value, UnidentifiedCurveError)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95, math.nan])
+def test_a_confidence_outside_zero_and_one_is_refused(confidence: float) -> None:
+    with pytest.raises(InvalidValueError, match="confidence"):
+        calibrate_rate(noisy_curve(1), confidence=confidence)
+
+
+def test_a_curve_keeps_its_own_numbers() -> None:
+    levels = np.array([0.3, 0.2, 0.1])
+    curve = CtrCurve([0, 1, 2], levels)
+    levels[0] = 9
+    assert curve.levels[0] == 0.3
+    with pytest.raises(ValueError, match="read-only"):
+        curve.levels[0] = 9
+
+
+# -- the model ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("c", [1.0, 0.4])
+def test_repeating_one_arm_of_an_instance_tells_its_rate_whatever_the_scale(c: float) -> None:
+    instance = Instance([0.9, 0.5], [0.2, 0.6], lam=0.07, q0=0.8).scaled(c)
+    rounds = np.array([0, 1, 4, 9, 16, 25, 60])
+    levels = instance.expected_rewards(np.ones(61, dtype=np.int64))[rounds]
+    fit = calibrate_rate(CtrCurve(rounds, levels))
+    assert fit.lam == pytest.approx(0.07, rel=1e-6)
+    assert fit.ratio == pytest.approx(0.6 / 0.8, rel=1e-6)
+    assert fit.level0 == pytest.approx(0.5 * 0.8, rel=1e-6)
+
+
+def test_an_instance_made_from_a_fit_goes_on_as_the_real_one_does() -> None:
+    real = Instance([0.5], [0.3], lam=0.04, q0=0.6)
+    arms = np.zeros(300, dtype=np.int64)
+    levels = real.expected_rewards(arms)
+    fit = calibrate_rate(CtrCurve(np.arange(40), levels[:40]))
+    made = Instance([fit.level0], [fit.ratio], fit.lam)
+    np.testing.assert_allclose(made.expected_rewards(arms), levels, rtol=1e-6)
+
+
+def test_levels_averaged_over_windows_of_one_length_tell_the_same_rate() -> None:
+    instance = Instance([0.5], [0.3], lam=0.04, q0=0.6)
+    windows = instance.expected_rewards(np.zeros(105, dtype=np.int64)).reshape(15, 7)
+    fit = calibrate_rate(CtrCurve(7 * np.arange(15), windows.mean(axis=1)))
+    assert fit.lam == pytest.approx(0.04, rel=1e-6)
+    assert fit.ratio == pytest.approx(0.5 * 0.3 / windows[0].mean(), rel=1e-6)
+
+
+def test_clicks_drawn_by_the_environment_tell_its_rate() -> None:
+    plugins, n_users, rounds = load_plugins(), 400, 60
+    clicks = np.zeros(rounds)
+    for user in range(n_users):
+        one = plugins.environment("bernoulli", seed=user, r=[0.8], b=[0.2], lam=0.1, q0=0.9)
+        clicks += one.pull(np.zeros(rounds, dtype=np.int64)).rewards
+    counts = np.full(rounds, n_users)
+    fit = calibrate_rate(CtrCurve(np.arange(rounds), clicks / n_users, impressions=counts))
+    assert fit.lam_interval[0] < 0.1 < fit.lam_interval[1]
+    assert fit.ratio_interval[0] < 0.2 / 0.9 < fit.ratio_interval[1]
+    assert fit.lam_interval[1] - fit.lam_interval[0] < 0.03
+    assert fit.dispersion == pytest.approx(1, abs=0.5)

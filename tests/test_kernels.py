@@ -1,0 +1,157 @@
+"""Compiling: what is cached on disk goes stale with everything compiled into it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bdes_framework import compiled
+
+numba = pytest.importorskip("numba")
+
+PACKAGE = {
+    "__init__": "",
+    "constants": "OFFSET = 0.0\nTABLE = (1.0, 2.0)\n",
+    "deep": """
+        from bdes_framework import compiled
+        @compiled
+        def deep(x):
+            return x + 1.0
+        """,
+    "callee": """
+        from bdes_framework import compiled
+        from cached_package.deep import deep
+        @compiled
+        def callee(x):
+            return deep(x) + 10.0
+        """,
+    "caller": """
+        import bdes_framework as bdes
+        import cached_package.callee as named_by_module
+        from cached_package.constants import OFFSET, TABLE
+        @bdes.compiled
+        def caller(x):
+            return defined_below(x) + OFFSET + TABLE[1] - 2.0
+        @bdes.compiled
+        def defined_below(x):
+            return named_by_module.callee(x)
+        """,
+}
+RUN = """
+from cached_package.caller import caller
+print(caller(100.0), sum(caller.stats.cache_misses.values()))
+"""
+
+
+class Package:
+    """A package on disk whose compiled functions are run in processes of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "cached_package"
+        self.folder.mkdir()
+        for module, source in PACKAGE.items():
+            lines = source.splitlines()
+            text = "\n".join(line.removeprefix(" " * 8) for line in lines) + "\n"
+            (self.folder / f"{module}.py").write_text(text)
+
+    def replace(self, module: str, old: str, new: str) -> None:
+        file = self.folder / f"{module}.py"
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new))
+
+    def run(self, code: str = RUN, **variables: str) -> list[float]:
+        found = subprocess.run(
+            [sys.executable, "-W", "error", "-c", code],
+            env={**os.environ, "PYTHONPATH": str(self.folder.parent), **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert found.returncode == 0, found.stderr
+        return [float(word) for word in found.stdout.split()]
+
+    def cached(self) -> dict[str, int]:
+        return {f.name: f.stat().st_mtime_ns for f in self.folder.rglob("*.nb[ci]")}
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Package:
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "0")
+    return Package(tmp_path)
+
+
+def test_a_changed_callee_is_compiled_into_its_callers_anew(package: Package) -> None:
+    assert package.run() == [111.0, 1]
+    before = package.cached()
+    assert before
+    assert package.run() == [111.0, 0], "unchanged code is taken from the disk"
+    assert package.cached() == before, "and nothing is written"
+    # Two calls away, in files that the caller's own file says nothing about.
+    package.replace("deep", "x + 1.0", "x + 2.0")
+    assert package.run() == [112.0, 1]
+    package.replace("callee", "10.0", "20.0")
+    assert package.run() == [122.0, 1]
+    assert package.run() == [122.0, 0]
+
+
+def test_a_changed_constant_of_another_file_is_compiled_in_anew(package: Package) -> None:
+    assert package.run() == [111.0, 1]
+    package.replace("constants", "OFFSET = 0.0", "OFFSET = 0.5")
+    assert package.run() == [111.5, 1]
+    package.replace("constants", "2.0", "3.0")
+    assert package.run() == [112.5, 1]
+    assert package.run() == [112.5, 0]
+
+
+def test_with_the_compiler_switched_off_functions_stay_as_they_are(package: Package) -> None:
+    code = "from cached_package.caller import caller\nprint(caller(100.0), hasattr(caller, 'stats'))"
+    code = code.replace("hasattr(caller, 'stats')", "int(hasattr(caller, 'stats'))")
+    assert package.run(code, NUMBA_DISABLE_JIT="1") == [111.0, 0]
+
+
+def test_functions_without_a_file_are_compiled_without_a_cache(package: Package) -> None:
+    typed = "from bdes_framework import compiled\n@compiled\ndef twice(x): return 2 * x\n"
+    assert package.run(typed + "print(twice(3))") == [6.0]
+    assert package.run(f"exec({typed!r})\nprint(twice(3))") == [6.0]
+
+
+def test_a_caller_of_a_function_without_a_file_is_not_cached(package: Package) -> None:
+    package.replace("callee", "from cached_package.deep import deep", "deep = None")
+    code = """
+from bdes_framework import compiled
+namespace = {"compiled": compiled}
+exec("@compiled\\ndef deep(x): return x + FOUND", namespace | {"FOUND": 5.0}, namespace)
+import cached_package.callee
+cached_package.callee.deep = namespace["deep"]
+"""
+    assert package.run(code + RUN) == [115.0, 1]
+    assert package.run(code.replace("5.0", "6.0") + RUN) == [116.0, 1]
+
+
+def test_nowhere_to_write_means_no_cache(package: Package) -> None:
+    # A file stands where each of numba's cache folders would be; root may write anywhere else.
+    for place in ("__pycache__", "home"):
+        (package.folder / place).write_text("in the way")
+    home = str(package.folder / "home")
+    places = {"HOME": home, "XDG_CACHE_HOME": home, "PYTHONDONTWRITEBYTECODE": "1"}
+    assert package.run(**places) == [111.0, 1]
+    assert package.cached() == {}
+
+
+def test_a_numba_whose_cache_is_built_differently_is_used_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Strange:
+        def __init__(self, function: object) -> None:
+            pass
+
+    monkeypatch.setattr(numba.core.dispatcher, "FunctionCache", Strange)
+
+    @compiled
+    def twice(x: float) -> float:
+        return 2 * x
+
+    assert twice(3) == 6
