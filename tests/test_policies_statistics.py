@@ -95,7 +95,7 @@ def test_benchmarks_in_turn_scatter_the_scale_less_than_random_ones() -> None:
 @pytest.mark.parametrize("lam", [0.2, 0.6, 1.0])
 def test_the_pulls_for_an_estimate_of_lam_determine_it(in_blocks: bool, lam: float) -> None:
     instance = Instance([0.9, 0.5], [0.1, 0.9], lam)
-    phase = estimation_phase(Pair(0, 1, 0.0), settle=60, samples=400, in_blocks=in_blocks)
+    phase = estimation_phase(Pair(0, 1, 0.0, 0.0), settle=60, samples=400, in_blocks=in_blocks)
     exact = Reader(phase)
     exact.take(instance.expected_rewards(Reader(phase).arms(phase.n_pulls)))
     means = (exact.sums / 400).tolist()

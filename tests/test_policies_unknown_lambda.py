@@ -64,6 +64,8 @@ def test_the_standard_error_is_the_scatter_of_estimates(lam: float) -> None:
     draws = np.random.default_rng(2).binomial(samples, means, (4_000, 3)) / samples
     estimates = np.array([estimate_lam(*row).unclipped for row in draws.tolist()])
     told = estimate_lam(means[0], means[1], means[2], samples).standard_error
+    each = (samples, samples, samples)
+    assert estimate_lam(means[0], means[1], means[2], each).standard_error == told
     assert estimates.std() == pytest.approx(told, rel=0.05)
     assert estimates.mean() == pytest.approx(lam, abs=4 * told / math.sqrt(4_000) + told**2 * 3)
 
@@ -137,7 +139,9 @@ class Doubling:
     tuning: str
     n_arms: int
     horizon: int
-    gap: float
+    alone: float
+    alternating: float
+    n: int
     test_pulls: int
     estimates: list[RateEstimate] = field(factory=list)
     settle: int = 0
@@ -162,8 +166,16 @@ class Doubling:
         return max(delta, sum(estimate.standard_error for estimate in estimates))
 
     def inside(self, estimate: RateEstimate, tolerance: float) -> bool:
-        settled = estimate.denominator * self.gap > 0
+        settled = estimate.denominator * (self.alone - self.alternating) > 0
         return settled and -tolerance <= estimate.unclipped <= 1 + tolerance
+
+    def estimate(self, means: tuple[float, float, float], m: int) -> RateEstimate:
+        """In the paper from these means alone; balanced, with the samples of the test."""
+        if self.tuning == "paper":
+            return estimate_lam(*means, samples=m)
+        settled = (m * means[1] + self.n * self.alone) / (m + self.n)
+        alternating = (m * means[2] + 2 * self.n * self.alternating) / (m + 2 * self.n)
+        return estimate_lam(means[0], settled, alternating, (m, m + self.n, m + 2 * self.n))
 
     def read(self, replay: Replay, i: int, j: int) -> None:
         log = math.log(self.horizon)
@@ -173,7 +185,7 @@ class Doubling:
             if m < log:
                 break
             means = read_estimate(replay, i, j, settle, m, in_blocks=self.tuning == "paper")
-            self.estimates.append(estimate_lam(*means, samples=m))
+            self.estimates.append(self.estimate(means, m))
             last_two = self.estimates[-2:]
             tolerance = self.tolerance(settle, *last_two)
             self.agreed = (
@@ -231,7 +243,7 @@ def test_phases_estimates_and_plan_are_as_printed(
     assert array(shown, "pair").tolist() == [i, other]
 
     # The doubling: until two estimates in a row agree, or no room is left.
-    doubling = Doubling(tuning, n_arms, horizon, alone[i] - alternating[i], blocks * n)
+    doubling = Doubling(tuning, n_arms, horizon, alone[i], alternating[i], n, blocks * n)
     doubling.read(replay, i, other)
     assert shown["estimation_ends"] == replay.at
     unclipped = [estimate.unclipped for estimate in doubling.estimates]

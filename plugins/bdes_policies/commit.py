@@ -4,9 +4,9 @@ import numpy as np
 from attrs import frozen
 
 from bdes_framework import (
+    ContractError,
     FloatArray,
     Instance,
-    InvalidValueError,
     Planner,
     Policy,
     Problem,
@@ -71,7 +71,7 @@ def follow_plan(
         return in_turn(r_hat.size, rounds)
     plan = task.planner.plan(Instance(r_hat, b_hat, task.lam, state), rounds)
     if plan.schedule.n_pulls != rounds:
-        raise InvalidValueError(
+        raise ContractError(
             f"the planner was asked for {rounds} pulls and returned {plan.schedule.n_pulls}"
         )
     text = str(plan.schedule)

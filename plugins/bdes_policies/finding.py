@@ -25,8 +25,10 @@ class Pair(NamedTuple):
 
     first: int
     second: int
-    gap: float
-    """By how much the first pays more when played alone than when they alternate."""
+    alone: float
+    """Mean reward of the first when played alone, in the test: over n samples."""
+    alternating: float
+    """Mean reward of the first when they alternate, in the test: over 2n samples."""
 
 
 class Finder:
@@ -54,6 +56,7 @@ class Finder:
         self._notes = notes
         # What "balanced" allows the test, and all estimates together: the regret to expect.
         self._allowance = int(2 * math.cbrt(problem.n_arms * float(problem.horizon) ** 2))
+        self._n = self._test_length()
 
     @property
     def n_pulls(self) -> int:
@@ -69,8 +72,7 @@ class Finder:
 
     def gap(self, rng: RandomGenerator) -> Search[Pair | None]:
         """Return the pair whose two means differ most, if beyond their threshold."""
-        n_arms, n = self._n_arms, self._test_length()
-        self._notes["test_length"] = n
+        n_arms, n = self._n_arms, self._n
         if n_arms == 1 or n == 0:
             return None
         other = int(rng.integers(n_arms))
@@ -84,13 +86,17 @@ class Finder:
         )
         beyond = np.where(np.abs(gaps) > thresholds, np.abs(gaps), 0.0)
         first = int(np.argmax(beyond))
-        return Pair(first, other, float(gaps[first])) if beyond[first] > 0 else None
+        if beyond[first] == 0:
+            return None
+        return Pair(first, other, float(alone[first]), float(alternating[first]))
 
     def _test_length(self) -> int:
         """Return the n that the paper has as (T/K)^(2/3), cut to fit."""
         whole = int(math.cbrt(self._horizon / self._n_arms) ** 2)
         most = self._budget // 2 if self._paper else min(self._budget // 2, self._allowance)
-        return min(whole, most // (8 * self._n_arms - 6))
+        n = min(whole, most // (8 * self._n_arms - 6))
+        self._notes.update(test_length=n, test_length_asked=whole)
+        return n
 
     def _thresholds(self, alone: FloatArray, alternating: FloatArray, n: int) -> FloatArray:
         if self._paper:
@@ -105,14 +111,16 @@ class Finder:
         """Return lam as estimated by doubling, or None if there was no room for an estimate."""
         before, settle = None, math.ceil(self._log_horizon)
         unclipped: list[float] = []
-        slowest = 1 / self._test_length()
+        taken: list[int] = []
+        slowest = 1 / self._n
         while (samples := self._samples(settle)) >= self._log_horizon:
             phase = estimation_phase(pair, settle, samples, in_blocks=self._paper)
-            means = ((yield from self._play(phase)) / samples).tolist()
-            now = estimate_lam(means[0], means[1], means[2], samples)
+            now = self._estimate((yield from self._play(phase)), samples, pair)
             unclipped.append(now.unclipped)
+            taken.append(samples)
             self._notes.update(
                 lam_estimates=np.array(unclipped),
+                lam_samples=np.array(taken),
                 lam_denominator=now.denominator,
                 lam_standard_error=now.standard_error,
                 lam_settle=settle,
@@ -126,6 +134,18 @@ class Finder:
         self._notes["lam_agreed"] = False
         tolerance = self._tolerance(settle // 2, before)
         return max(before.lam, slowest) if _plausible(before, pair, tolerance) else slowest
+
+    def _estimate(self, sums: FloatArray, samples: int, pair: Pair) -> RateEstimate:
+        """Estimate from one phase's sums; if balanced, with the test's samples as well."""
+        n = 0 if self._paper else self._n
+        counts = (samples, samples + n, samples + 2 * n)
+        after_other, settled, alternating = sums.tolist()
+        return estimate_lam(
+            after_other / counts[0],
+            (settled + n * pair.alone) / counts[1],
+            (alternating + 2 * n * pair.alternating) / counts[2],
+            counts,
+        )
 
     def _epsilon(self, settle: int) -> float:
         """Return the paper's epsilon with the pulls to settle in place of their formula."""
@@ -197,5 +217,5 @@ def _plausible(estimate: RateEstimate, pair: Pair, tolerance: float) -> bool:
     Its denominator is then what the test has measured as the gap; while the state has not
     settled in the pulls given, it is nearer 0 or of the other sign.
     """
-    same_sign = estimate.denominator * pair.gap > 0
+    same_sign = estimate.denominator * (pair.alone - pair.alternating) > 0
     return same_sign and -tolerance <= estimate.unclipped <= 1 + tolerance

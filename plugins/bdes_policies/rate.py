@@ -34,7 +34,10 @@ class RateEstimate:
 
 
 def estimate_lam(
-    after_other: float, settled: float, alternating: float, samples: float = math.inf
+    after_other: float,
+    settled: float,
+    alternating: float,
+    samples: float | tuple[float, float, float] = math.inf,
 ) -> RateEstimate:
     """Estimate the evolution rate from three mean rewards of an arm i, and another arm j.
 
@@ -50,8 +53,8 @@ def estimate_lam(
     alternating : float
         Mean reward of i after i and j have alternated for long, j last:
         r_i·(b_j + (1 - lam)·b_i)/(2 - lam) in the limit.
-    samples : float
-        How many rewards of 0 or 1 each mean is over; infinite if the means are exact.
+    samples : float or three of them
+        How many rewards of 0 or 1 the means are over; infinite if they are exact.
 
     Examples
     --------
@@ -62,13 +65,13 @@ def estimate_lam(
     if denominator == 0:
         return RateEstimate(math.nan, 0.0, math.inf)
     ratio = (after_other - alternating) / denominator
+    counts = samples if isinstance(samples, tuple) else (samples,) * 3
     spread = (
-        _variance(after_other)
-        + ratio**2 * _variance(settled)
-        + (1 - ratio) ** 2 * _variance(alternating)
+        _variance(after_other) / counts[0]
+        + ratio**2 * _variance(settled) / counts[1]
+        + (1 - ratio) ** 2 * _variance(alternating) / counts[2]
     )
-    error = math.sqrt(spread / samples) / abs(denominator)
-    return RateEstimate(1 + ratio, denominator, error)
+    return RateEstimate(1 + ratio, denominator, math.sqrt(spread) / abs(denominator))
 
 
 def _variance(mean: float) -> float:

@@ -47,11 +47,6 @@ class Lengths:
         """Whether the horizon allowed less than was asked for."""
         return self.samples < self.samples_asked or self.settle < self.settle_asked
 
-    def pulls(self, n_arms: int) -> int:
-        """Return how many pulls exploring takes."""
-        for_r = n_arms * self.samples * (self.restore + 1)
-        return for_r + n_arms * (self.settle + self.samples) + self.settle
-
     def note(self, notes: Notes) -> None:
         """Write the lengths down."""
         notes.update(
@@ -163,7 +158,7 @@ def _balanced(
         settle_asked = _settle_asked(lam, epsilon, horizon)
         steps = np.array([min(settle_asked, (budget - 2 * n_arms) // (2 * n_arms + 1))])
     elif lam in (0.0, 1.0):
-        steps = np.arange(1 + lam)
+        steps = np.arange(1 + lam)  # no pull, or one, does all that pulls can do
     else:
         steps = np.unique(np.concatenate([[0.0], np.rint(np.geomspace(1, budget, 48))]))
     restore, settle = np.meshgrid(steps, steps, indexing="ij")

@@ -45,8 +45,9 @@ class UnknownLambdaConfig:
       state that all arms pulled so far have led to. Near 1 ``sticky`` may play instead.
     - With ``tuning = "balanced"`` the test takes at most 2·K^(1/3)·T^(2/3) rounds, and so do
       all estimates together; a gap counts from sqrt(ln T) of its standard errors; estimates
-      agree if they differ by no more than their standard errors add up to; and the state
-      settles once before all samples of a mean, not before each.
+      agree if they differ by no more than their standard errors add up to; the state
+      settles once before all samples of a mean, not before each; and the samples that the
+      test took of two of the three means count as well.
 
     Parameters
     ----------
