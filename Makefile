@@ -25,6 +25,7 @@ install: $(INSTALLED)
 
 demo: install
 	$(BIN)/bdes plugins
+	$(BIN)/bdes plan --r 0.9,0.3 --b 0.1,1 --lam 0.3 -T 10000
 	$(BIN)/bdes run examples/demo.toml
 
 test: lint types imports docs pytest

@@ -6,6 +6,7 @@ as a string is a formula in T and K. What comes out are cells, plain and picklab
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -112,14 +113,44 @@ class Experiment:
 def load_experiment(path: str | PathLike[str]) -> Experiment:
     """Read and check an experiment file; raise ConfigError with every mistake in it."""
     file = Path(path)
-    config = structure(ExperimentConfig, read_toml(file), str(path))
-    plugins = load_plugins(path)
+    config, mistakes = _structured(read_toml(file), str(path))
+    misformed = {_top_key(mistake) for mistake in mistakes}
+    plugins = load_plugins(config.plugins if "plugins" in misformed else path)
     checker = _Checker(config, plugins, str(path), file.resolve().parent)
     cells = checker.cells()
-    if checker.mistakes:
-        unique = dict.fromkeys(checker.mistakes)
-        raise ConfigError(list(unique), str(path))
+    # What stands in for a malformed table has nothing to say of its own.
+    mistakes += [m for m in dict.fromkeys(checker.mistakes) if _top_key(m) not in misformed]
+    if mistakes:
+        raise ConfigError(mistakes, str(path))
     return Experiment(config, plugins, tuple(cells), checker.versions, file.read_text())
+
+
+_STAND_INS: Mapping[str, object] = {
+    "name": "stand-in",
+    "seed": 0,
+    "horizons": [1],
+    "environments": [],
+    "policies": [],
+}
+
+
+def _structured(
+    tables: Mapping[str, object], source: str
+) -> tuple[ExperimentConfig, list[Mistake]]:
+    """Return the config and what is malformed in it, with something in the place of that.
+
+    So that one misspelt key does not keep all other mistakes for another time.
+    """
+    try:
+        return structure(ExperimentConfig, tables, source), []
+    except ConfigError as error:
+        bad = {_top_key(mistake) for mistake in error.mistakes}
+        sound = {key: value for key, value in tables.items() if key not in bad}
+        return structure(ExperimentConfig, {**_STAND_INS, **sound}, source), list(error.mistakes)
+
+
+def _top_key(mistake: Mistake) -> str:
+    return re.split(r"[.\[]", mistake.path, maxsplit=1)[0]
 
 
 class _Axis(NamedTuple):
@@ -144,7 +175,7 @@ class _Source:
         varying = [axis.name for axis in self.axes if len(axis.values) > 1]
         for values in itertools.product(*(axis.values for axis in self.axes)):
             chosen = dict(zip((axis.name for axis in self.axes), values, strict=True))
-            words = [f"{name}={ascii_controls(str(chosen[name]))[:40]}" for name in varying]
+            words = [f"{name}={_short(chosen[name])}" for name in varying]
             yield (f"{self.label} ({', '.join(words)})" if words else self.label), chosen
 
 
@@ -167,15 +198,18 @@ class _Checker:
             self._try(Kind.PLANNER, config.benchmark, "benchmark")
         environments = self._sources(Kind.ENVIRONMENT, "environments", config.environments)
         policies = self._sources(Kind.POLICY, "policies", config.policies)
-        if self.mistakes or not self._fits(environments, policies):
+        if not self._fits(environments, policies):
             return []
-        return [
-            cell
-            for horizon in config.horizons
-            for environment, n_arms in self._parts(environments, horizon, None)
-            for policy, _ in self._parts(policies, horizon, n_arms)
-            for cell in self._replications(environment, policy, horizon)
-        ]
+        # Mistakes in values are no reason to keep those in parameters for another time.
+        cells: list[Cell] = []
+        for horizon in filter(_is_horizon, config.horizons):
+            parts = list(self._parts(environments, horizon, None))
+            for environment, n_arms in parts:
+                for policy, _ in self._parts(policies, horizon, n_arms):
+                    cells += self._replications(environment, policy, horizon)
+            if not parts:  # no environment is right: look at the policies all the same
+                list(self._parts(policies, horizon, n_arms=2))
+        return cells
 
     def _replications(self, environment: Part, policy: Part, horizon: int) -> Iterator[Cell]:
         config = self._config
@@ -290,6 +324,14 @@ class _Checker:
         self.mistakes.append(Mistake(path, message))
 
 
+def _short(value: object) -> str:
+    """Return a value as a label shows it: a table by what it uses and sets."""
+    if isinstance(value, Mapping):
+        numbers = [_short(inner) for key, inner in value.items() if key != "use"]
+        return " ".join([_short(value.get("use", "")), *numbers]).strip()
+    return ascii_controls(str(value))[:40]
+
+
 def _axis(name: str, value: object, takes_list: bool) -> _Axis:
     return _Axis(name, list(value) if isinstance(value, list) and not takes_list else [value])
 
@@ -324,6 +366,10 @@ def _takes_arms(config: type[AttrsInstance]) -> bool:
     return {"r", "b"} <= names and "arms" not in names
 
 
+def _is_horizon(value: int) -> bool:
+    return 1 <= value <= LONGEST_HORIZON
+
+
 def _wrong_values(config: ExperimentConfig) -> list[Mistake]:
     mistakes = []
     if not config.name.strip() or len(config.name) > LONGEST_LABEL:
@@ -338,7 +384,7 @@ def _wrong_values(config: ExperimentConfig) -> list[Mistake]:
     mistakes += [
         Mistake(f"horizons[{index}]", f"must be from 1 to {LONGEST_HORIZON:,}, got {horizon}")
         for index, horizon in enumerate(config.horizons)
-        if not 1 <= horizon <= LONGEST_HORIZON
+        if not _is_horizon(horizon)
     ]
     if len(set(config.horizons)) < len(config.horizons):
         mistakes.append(Mistake("horizons", "names a horizon twice"))

@@ -178,6 +178,8 @@ class _Run:
     ) -> None:
         """Play the cells that are missing, then plan the benchmarks they are held to."""
         cells, config = self._experiment.cells, self._experiment.config
+        chosen = config.engine if engine is None else engine
+        self._plugins.engine(chosen)  # a wrong one is refused even if nothing is left to do
         self._store.set_plan(cells)
         for horizon in config.horizons:
             self._store.set_checkpoints(horizon, log_checkpoints(horizon, config.checkpoints))
@@ -188,7 +190,6 @@ class _Run:
         on_start(len(cells), len(cells) - len(left))
         self._record = RunRecord(config.name, len(cells), n_finished=len(cells) - len(left))
         self._plugins.announce("bdes_run_started", run=self._record)
-        chosen = config.engine if engine is None else engine
         for result in self._results(chosen, list(left.values()), execute):
             self._finish(self._taken(left, result.key, chosen), result)
         for cell in left.values():

@@ -1,4 +1,4 @@
-"""A policy in one file: play the two arms in turn. Loaded by examples/demo.toml."""
+"""A policy in one file: play all arms in turn. Loaded by examples/demo.toml."""
 
 import numpy as np
 from attrs import frozen

@@ -165,6 +165,19 @@ def test_a_wrong_file_is_refused_with_its_place(
     assert all(line.startswith(file) for line in str(caught.value).splitlines())
 
 
+def test_misformed_keys_do_not_hide_the_other_mistakes(folder: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(
+            folder,
+            ("seed = 1", 'seed = "x"\nsed = 1'),
+            ("[10, 50]", "[0, 50]"),
+            ("lam = 0.3", "lam = 3"),
+            ('use = "mine"', 'use = "mine"\ngamma = 1'),
+        )
+    paths = [m.path for m in caught.value.mistakes]
+    assert paths == ["seed", "sed", "horizons[0]", "environments[0]", "policies[0].gamma"]
+
+
 def test_all_mistakes_of_a_file_are_reported_at_once(folder: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(

@@ -34,6 +34,7 @@ _SHORT = 4096
 """Up to this horizon a plain sweep costs next to nothing."""
 _SLOW = 16.0
 """Below lam·horizon = 16 a sweep of all rounds around one path beats waiting for a cycle."""
+_BRIEF = 4.0
 _COARSE = 2048
 _WIDTH = 1 / 64
 _REFINEMENTS = 12
@@ -148,6 +149,11 @@ class _Steps:
         """How many steps make up the horizon."""
         return self.rest + self.search.horizon // self.block.rounds
 
+    def lost_in_blocks(self) -> float:
+        """Return the share of the bound that limiting blocks to their moves accounts for."""
+        lost = self.block.loss / self.block.rounds * self.search.horizon
+        return lost * self.search.problem.unit / self.search.upper
+
     def chords(self) -> Chords:
         stride = -(-self.total // self.path.size)
         return Chords(self.tolerance * self.block.rounds, self.path, stride, self.width)
@@ -196,8 +202,11 @@ def _run(search: _Search, tolerance: float) -> None:
     block = block_step(problem, horizon, tolerance) if horizon > _SHORT else single
     steps = _Steps(search, single, block, tolerance, np.zeros(1), math.inf)
     if horizon > _SHORT and problem.lam * horizon <= _SLOW:
-        steps.tolerance = 1.5 * tolerance
-        steps.path, steps.width = _coarse_path(problem, horizon, tolerance), _WIDTH
+        # The fewer memories the horizon has, the less of what chords add is ever met.
+        brief = problem.lam * horizon <= _BRIEF
+        steps.tolerance = (3 if brief and block.rounds == 1 else 1.5) * tolerance
+        steps.width = _WIDTH / 2 if brief else _WIDTH
+        steps.path = _coarse_path(problem, horizon, tolerance)
         _sweep_all(steps)
     else:
         _find_cycle(steps)
@@ -262,17 +271,20 @@ def _refine(steps: _Steps) -> None:
     for _ in range(_REFINEMENTS):
         if search.done or search.out_of_work:
             return
-        steps.tolerance /= 4
-        if steps.block.rounds > 1:
+        steps.tolerance /= 3
+        if steps.lost_in_blocks() > search.gap / 2:
             steps.block = block_step(search.problem, search.horizon, steps.tolerance)
         _sweep_all(steps)
 
 
 def _offer_sweep(steps: _Steps, sweep: Sweep) -> None:
     """Offer the schedule and the bound of a sweep over all rounds."""
+    problem = steps.search.problem
     steps.search.note(sweep)
-    schedule = Schedule(sweep.finish(steps.search.problem.q0, steps.total))
+    schedule = Schedule(sweep.finish(problem.q0, steps.total))
     steps.search.offer(schedule, sweep.upper(), "sweep")
+    if steps.path.size > 1:  # a finer sweep had better look where this one went
+        steps.path = sweep.path(problem.q0)
 
 
 def _offer_cycle(steps: _Steps, sweep: Sweep, sure: bool) -> bool:

@@ -90,7 +90,7 @@ class Heads(NamedTuple):
     """Which line of V is highest there; ``right_line`` likewise."""
     right_line: IntArray
     awake: IntArray
-    """The moves that have lines to follow."""
+    """The moves that have lines to follow, as a heap: the flattest next line first."""
 
 
 def heads_for(n_moves: int) -> Heads:
@@ -196,14 +196,34 @@ def _follow(value: Lines, moves: Moves, heads: Heads, move: int) -> None:
 
 
 @compiled
+def _sink(heads: Heads, awake: int, place: int) -> None:
+    """Let the move at ``place`` of the heap sink below those whose next line is flatter."""
+    move = heads.awake[place]
+    slope = heads.slope[move]
+    while 2 * place + 1 < awake:
+        child = 2 * place + 1
+        if child + 1 < awake and (
+            heads.slope[heads.awake[child + 1]] < heads.slope[heads.awake[child]]
+        ):
+            child += 1
+        if heads.slope[heads.awake[child]] >= slope:
+            break
+        heads.awake[place] = heads.awake[child]
+        place = child
+    heads.awake[place] = move
+
+
+@compiled
 def _wake(value: Lines, moves: Moves, heads: Heads) -> int:
-    """Follow each move's first line; list the moves that have one; return how many."""
+    """Follow each move's first line; heap the moves that have one; return how many."""
     awake = 0
     for move in range(moves.pay.size):
         if heads.next[move] <= heads.last[move]:
             _follow(value, moves, heads, move)
             heads.awake[awake] = move
             awake += 1
+    for place in range(awake // 2 - 1, -1, -1):
+        _sink(heads, awake, place)
     return awake
 
 
@@ -232,15 +252,13 @@ def backward(
     top, work = 0, 0
     while True:
         move = heads.awake[0]
-        for k in range(1, awake):
-            if heads.slope[heads.awake[k]] < heads.slope[move]:
-                move = heads.awake[k]
         if heads.slope[move] == np.inf:
             return top, work
         top = push(out, top, low, high, heads.slope[move], heads.base[move], move)
         work += 1
         heads.next[move] += 1
         _follow(value, moves, heads, move)
+        _sink(heads, awake, 0)
 
 
 @compiled

@@ -266,3 +266,13 @@ class Sweep:
         made = np.empty(self.rest, dtype=np.int64)
         roll(self.policy, self.single.moves, q, self.rest, self.n, period, made)
         return self.block.segments(blocks) + self.single.segments(made)
+
+    def path(self, q: float) -> FloatArray:
+        """Return the states the policy goes through from ``q``, before each step, last first."""
+        made, _ = self.roll(q, self.n, self.n - self.rest)
+        keep, states = self.block.moves.keep, np.empty(self.n)
+        for t, shift in enumerate(self.block.moves.shift[made].tolist()):
+            states[t] = q
+            q = keep * q + shift
+        states[self.n - self.rest :] = q
+        return states[::-1].copy()
