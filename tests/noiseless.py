@@ -11,6 +11,7 @@ from bdes_framework import (
     IntArray,
     Policy,
     Problem,
+    Reference,
     load_plugins,
 )
 
@@ -69,7 +70,7 @@ def array(diagnostics: Diagnostics, name: str) -> FloatArray:
     return value.astype(np.float64)
 
 
-def planned(diagnostics: Diagnostics, lam: float, rounds: int, planner: object) -> IntArray:
+def planned(diagnostics: Diagnostics, lam: float, rounds: int, planner: Reference) -> IntArray:
     """Return what a planner makes of the estimates that the policy shows."""
     estimate = Instance(
         array(diagnostics, "r_hat"),
@@ -77,7 +78,7 @@ def planned(diagnostics: Diagnostics, lam: float, rounds: int, planner: object) 
         lam,
         number(diagnostics, "state"),
     )
-    return PLUGINS.planner(planner).plan(estimate, rounds).arms  # type: ignore[arg-type]
+    return PLUGINS.planner(planner).plan(estimate, rounds).arms
 
 
 CLICK_BAIT = {

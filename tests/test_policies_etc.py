@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from bdes_framework import FloatArray, Instance
+from bdes_framework import FloatArray, Instance, Reference
 from tests.noiseless import (
     array,
     build,
@@ -219,7 +219,8 @@ def test_balanced_explores_restores_settles_and_plans_from_where_it_is(
 
 def test_any_planner_can_be_named_with_parameters_of_its_own() -> None:
     instance = click_bait(2, 0.5)
-    for planner in ("exact", {"use": "certified", "gap": 1e-6}, "best-fixed"):
+    planners: list[Reference] = ["exact", {"use": "certified", "gap": 1e-6}, "best-fixed"]
+    for planner in planners:
         policy = build("etc", problem_of(instance, 2_000, arm=1), planner=planner)
         played = play(policy, instance, 2_000)
         explored = int(number(played.diagnostics, "exploration"))

@@ -11,16 +11,21 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from bdes_framework import FusedPolicy, InvalidValueError, Problem
+from bdes_framework import FusedPolicy, InvalidValueError, Policy, Problem
 from bdes_policies.exp3p import Exp3p, rates
 from tests.noiseless import PLUGINS, array, build, diagnostics_of
 from tests.test_baselines_fused import (
     NOISES,
-    AskingOnly,
     assert_same_diagnostics,
     environment,
     play_in_pieces,
 )
+
+
+def fused(policy: Policy) -> FusedPolicy:
+    assert isinstance(policy, FusedPolicy)
+    return policy
+
 
 # -- EXP3.P ---------------------------------------------------------------------------------
 
@@ -60,8 +65,8 @@ def test_exp3p_stays_a_distribution_after_millions_of_rounds_of_a_sure_thing() -
     # eta·G alone passes 790 here, beyond what exp can take.
     horizon = 2_000_000
     world = PLUGINS.environment("bernoulli", seed=1, r=[1.0, 0.0], b=[1.0, 1.0], lam=0.0)
-    policy = build("exp3p", Problem(2, horizon))
-    arms, rewards = play_in_pieces(policy, world, [(True, horizon)])  # type: ignore[arg-type]
+    policy = fused(build("exp3p", Problem(2, horizon)))
+    arms, rewards = play_in_pieces(policy, world, [(True, horizon)])
     p = array(diagnostics_of(policy), "probabilities")
     assert p.sum() == pytest.approx(1.0, abs=1e-12)
     # The bonus beta/p of the arm that never pays keeps up with the other's gain of 1 a round.
@@ -113,9 +118,7 @@ def test_wide_ucb_plays_the_highest_mean_radius_and_drift(lam: float, n_arms: in
 def test_wide_ucb_is_ucb1_when_the_state_never_moves() -> None:
     problem = Problem(4, 3_000, 0.0)
     world = [environment(4, 3), environment(4, 3)]
-    wide, plain = build("wide-ucb", problem), build("ucb1", problem)
-    assert isinstance(wide, FusedPolicy)
-    assert isinstance(plain, FusedPolicy)
+    wide, plain = fused(build("wide-ucb", problem)), fused(build("ucb1", problem))
     pieces = [(True, 3_000)]
     assert play_in_pieces(wide, world[0], pieces) == play_in_pieces(plain, world[1], pieces)
 
@@ -123,8 +126,8 @@ def test_wide_ucb_is_ucb1_when_the_state_never_moves() -> None:
 def test_wide_ucb_comes_back_to_arms_it_has_not_played_for_long() -> None:
     def plays(lam: float) -> float:
         world = PLUGINS.environment("bernoulli", seed=1, r=[0.9, 0.3], b=[1.0, 1.0], lam=0.0)
-        policy = build("wide-ucb", Problem(2, 50_000, lam))
-        play_in_pieces(policy, world, [(True, 50_000)])  # type: ignore[arg-type]
+        policy = fused(build("wide-ucb", Problem(2, 50_000, lam)))
+        play_in_pieces(policy, world, [(True, 50_000)])
         return float(array(diagnostics_of(policy), "plays")[1])
 
     assert plays(1 / 20_000) > 1.5 * plays(0.0)
@@ -151,9 +154,7 @@ PIECES = [[(True, 700), (False, 1), (True, 40), (False, 300), (True, 459)], [(Tr
 
 def policy_for(name: str, parameters: dict[str, object], n_arms: int, lam: float) -> FusedPolicy:
     problem = Problem(n_arms, 1500, lam, replenishing_arm=n_arms - 1)
-    built = build(name, problem, 9, **parameters)
-    assert isinstance(built, FusedPolicy)
-    return built
+    return fused(build(name, problem, 9, **parameters))
 
 
 @pytest.mark.parametrize("noise", NOISES[:2])
@@ -164,8 +165,7 @@ def test_fused_and_asking_are_the_same_and_can_take_turns(
     for n_arms, seed in ((4, 9), (2, 10), (1, 11)):  # lam 0, 0.2 and 1, as environment has it
         lam = [0.0, 0.2, 1.0][seed % 3]
         asked = policy_for(name, parameters, n_arms, lam)
-        hidden = AskingOnly(asked)
-        expected = play_in_pieces(hidden, environment(n_arms, seed, noise), [(False, 1500)])  # type: ignore[arg-type]
+        expected = play_in_pieces(asked, environment(n_arms, seed, noise), [(False, 1500)])
         for pieces in PIECES:
             mixed = policy_for(name, parameters, n_arms, lam)
             assert play_in_pieces(mixed, environment(n_arms, seed, noise), pieces) == expected

@@ -100,13 +100,17 @@ def _learn(
     step = eta * beta
     highest = -math.inf
     for k in range(n_arms):
-        log_weights[k] += step / probabilities[k]
-        highest = max(highest, log_weights[k])
+        grown = log_weights[k] + step / probabilities[k]
+        log_weights[k] = grown
+        if grown > highest:
+            highest = grown
     total = 0.0
     for k in range(n_arms):
-        log_weights[k] -= highest
-        probabilities[k] = math.exp(log_weights[k])
-        total += probabilities[k]
+        shifted = log_weights[k] - highest
+        log_weights[k] = shifted
+        weight = math.exp(shifted)
+        probabilities[k] = weight
+        total += weight
     share, least = (1.0 - gamma) / total, gamma / n_arms
     for k in range(n_arms):
         probabilities[k] = share * probabilities[k] + least
