@@ -103,7 +103,7 @@ def test_what_the_map_calls_not_yet_is_not_there_yet() -> None:
     registered = {entry.name for entry in load_plugins().entries()}
     rows = re.findall(r"(?m)^\|(.*)\| not yet \|(.*)\|$", (DOCS / "paper-to-code.md").read_text())
     promised = {name for row in rows for name in re.findall(r"plugin `([^`]+)`", row[1])}
-    assert promised
+    assert rows
     assert promised.isdisjoint(registered), "the map is behind: say where these are"
 
 

@@ -1,0 +1,30 @@
+"""The paper's policies, as a plugin; and its estimator of lam, for anybody to call."""
+
+from bdes_framework import Registrar, hookimpl
+from bdes_policies.rate import RateEstimate, estimate_lam
+
+__all__ = ["BDES_API_VERSION", "RateEstimate", "bdes_register", "estimate_lam"]
+
+BDES_API_VERSION = 1
+
+
+@hookimpl
+def bdes_register(registrar: Registrar) -> None:
+    """Register the paper's algorithms, a wider UCB, and a choice among them."""
+    from bdes_policies import (
+        auto,
+        etc,
+        etc_unknown_arm,
+        exp3p,
+        sticky,
+        unknown_lambda,
+        wide_ucb,
+    )
+
+    registrar.policy("auto", auto.AutoConfig, auto.build)
+    registrar.policy("etc", etc.EtcConfig, etc.build)
+    registrar.policy("etc-unknown-arm", etc_unknown_arm.EtcUnknownArmConfig, etc_unknown_arm.build)
+    registrar.policy("exp3p", exp3p.Exp3pConfig, exp3p.build)
+    registrar.policy("sticky", sticky.StickyConfig, sticky.build)
+    registrar.policy("unknown-lambda", unknown_lambda.UnknownLambdaConfig, unknown_lambda.build)
+    registrar.policy("wide-ucb", wide_ucb.WideUcbConfig, wide_ucb.build)

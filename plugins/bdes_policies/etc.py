@@ -1,0 +1,124 @@
+"""Explore, then commit: with a known replenishing arm."""
+
+import numpy as np
+from attrs import field, frozen
+from attrs.validators import optional
+
+from bdes_framework import InvalidValueError, PlannerRef, PolicyContext
+from bdes_policies.checks import at_least_one, between_0_and_1, known_rate, positive
+from bdes_policies.commit import Task, follow_plan, in_turn, ratio
+from bdes_policies.phases import Memory, Phase, one_arm
+from bdes_policies.scripted import Notes, Script, Scripted
+from bdes_policies.tuning import Lengths, Tuning, lengths, room
+
+
+@frozen
+class EtcConfig:
+    """Explore then commit, for a known replenishing arm (the paper's Algorithm 2,
+    "B-DES general lam, known i_R", with Theorem 3.1).
+
+    For each arm i, M times: N_R pulls of the replenishing arm, then one of i; their mean is
+    r_hat. For each arm i: N pulls of it, then M more, whose mean is v_hat; b_hat =
+    v_hat/r_hat. Then a plan for the estimates is played to the end.
+
+    Where it departs from the printed text, and why:
+
+    - Exploring is cut to ``explore_at_most`` of the horizon: by the paper's formulas it may
+      take many times the horizon. Samples are cut first, down to log T of them, and then
+      settling pulls. Diagnostics say what was asked for and what was done.
+    - The paper's epsilon is used up to 1, and at lam = 1, where the formula gives 0, M is
+      what fits. At lam = 0 no pull moves the state, and none is spent on it.
+    - The plan is made for the state that the arms really pulled have led to, under the
+      estimates, and for the rounds really left; any planner makes it.
+    - b_hat is cut to [0, 1]. That of the replenishing arm is 1, as the problem says: it may
+      never pay, and then 0/0 says nothing. Any other arm that did not pay in M samples gets
+      r_hat = b_hat = 0 and is not planned with: the replenishing arm is as good or better.
+    - If no arm has paid, or the horizon has no room for one sample of each mean, all arms
+      are played in turn.
+    - With ``tuning = "balanced"`` the pulls that restore and those that settle are chosen
+      so that the sum of errors is least (see the documentation); the state is not restored
+      once more at the end, because the plan starts from wherever it is; but it is before
+      the first sample, unless the first round begins at state 1.
+
+    Parameters
+    ----------
+    planner : planner
+        What plans for the estimates.
+    tuning : "paper" or "balanced"
+        The paper's epsilon and M, cut to what fits; or lengths that balance errors.
+    epsilon : float or nothing
+        How near the state must come to an end state before a sample, above 0; by default
+        what the tuning says.
+    samples : int or nothing
+        Samples of each mean (the paper's M); by default what the tuning says.
+    explore_at_most : float
+        The share of the horizon that exploring may take, between 0 and 1.
+    """
+
+    planner: PlannerRef = "certified"
+    tuning: Tuning = "balanced"
+    epsilon: float | None = field(default=None, validator=optional(positive))
+    samples: int | None = field(default=None, validator=optional(at_least_one))
+    explore_at_most: float = field(default=0.5, validator=between_0_and_1)
+
+
+def known_arm_phase(
+    n_arms: int, arm: int, chosen: Lengths, tuning: Tuning, *, at_one: bool
+) -> Phase:
+    """Return the exploration: slot i sums the samples of r_i, slot K + i those of r_i·b_i."""
+    m, n, r = chosen.samples, chosen.settle, chosen.restore
+    arms = range(n_arms)
+    settled = one_arm(arm, n)
+    return Phase.of(
+        [
+            *([(1, [settled])] if tuning == "balanced" and not at_one else []),
+            *((m, [one_arm(arm, r), one_arm(i, 1, i)]) for i in arms),
+            *((1, [one_arm(i, n), one_arm(i, m, n_arms + i)]) for i in arms),
+            *([(1, [settled])] if tuning == "paper" else []),
+        ],
+        2 * n_arms,
+    )
+
+
+def explore_then_commit(task: Task, arm: int, config: EtcConfig, *, at_one: bool) -> Script:
+    """Play the whole algorithm; ``at_one`` says whether the state is 1 to begin with."""
+    n_arms, horizon, notes = task.problem.n_arms, task.problem.horizon, task.notes
+    budget = room(task.problem, config.explore_at_most)
+    chosen = lengths(
+        task.problem,
+        task.lam,
+        config.tuning,
+        budget,
+        epsilon=config.epsilon,
+        samples=config.samples,
+    )
+    chosen.note(notes)
+    if chosen.samples == 0:
+        notes["plan"] = "all arms in turn: no room to explore"
+        return in_turn(n_arms, horizon)
+    phase = known_arm_phase(n_arms, arm, chosen, config.tuning, at_one=at_one)
+    notes["exploration"] = phase.n_pulls
+    sums = yield phase
+    task.memory.fold(phase)
+    r_hat = np.maximum(sums[:n_arms], 0.0) / chosen.samples
+    v_hat = np.maximum(sums[n_arms:], 0.0) / chosen.samples
+    b_hat = ratio(v_hat, r_hat, highest=1.0)
+    b_hat[arm] = 1.0
+    notes.update(r_hat=r_hat, v_hat=v_hat, b_hat=b_hat, never_paid=np.flatnonzero(r_hat == 0))
+    state = task.memory.state(b_hat, task.problem.q0)
+    return follow_plan(task, r_hat, b_hat, state, horizon - phase.n_pulls)
+
+
+def build(config: EtcConfig, context: PolicyContext) -> Scripted:
+    """Build the policy."""
+    problem = context.problem
+    lam = known_rate(problem, "etc", "unknown-lambda")
+    arm = problem.replenishing_arm
+    if arm is None:
+        raise InvalidValueError(
+            "etc needs to know a replenishing arm; without one, use etc-unknown-arm"
+        )
+    notes: Notes = {"tuning": config.tuning}
+    planner = context.planner(config.planner)
+    task = Task(problem, lam, planner, Memory(problem.n_arms, lam), notes)
+    return Scripted(explore_then_commit(task, arm, config, at_one=problem.q0 == 1), notes)

@@ -1,0 +1,198 @@
+"""Explore, then commit: when no replenishing arm is known."""
+
+from collections.abc import Generator
+from typing import NamedTuple
+
+import numpy as np
+from attrs import field, frozen
+from attrs.validators import optional
+from numpy.random import Generator as RandomGenerator
+
+from bdes_framework import FloatArray, IntArray, PlannerRef, PolicyContext
+from bdes_policies.checks import at_least_one, between_0_and_1, known_rate, positive
+from bdes_policies.commit import Task, follow_plan, in_turn, ratio
+from bdes_policies.phases import NOT_SAMPLED, Memory, Phase, one_arm
+from bdes_policies.scripted import Notes, Script, Scripted
+from bdes_policies.tuning import Lengths, Tuning, lengths, room
+
+_BLOCKS = 4096
+"""Blocks whose random benchmark arms are drawn together; memory does not grow with the horizon."""
+
+
+@frozen
+class EtcUnknownArmConfig:
+    """Explore then commit, with no replenishing arm known (the paper's Algorithm 5,
+    "B-DES general lam, unknown i_R", with Theorem B.3).
+
+    For each arm i, M times: N pulls of a benchmark arm z, then one of i; the mean over
+    random z is r_hat, which goes to b_bar·r_i, with b_bar the mean of all b. For each arm
+    i: N pulls of it, then M more, whose mean is v_hat; b_hat = v_hat/r_hat goes to
+    b_i/b_bar. That is the same instance on another scale. Then a plan for the estimates is
+    played to the end.
+
+    Where it departs from the printed text, and why:
+
+    - Exploring is cut to ``explore_at_most`` of the horizon, as in ``etc``: the paper's
+      M = K²·log(T)/epsilon² fits into no real horizon.
+    - "Play i_R" at the end plays the arm with the largest b_hat, the first of them. The plan
+      is made for the state that the arms really pulled have led to, under the estimates,
+      and for the rounds really left.
+    - On the scale of the estimates the first state is q0/b_bar, and b_bar is not identified.
+      It is taken to be 1/max(b_hat), as if the largest b were 1; by then the first state
+      hardly counts.
+    - b_hat is cut to [0, K]: b_i is at most K·b_bar. An arm that never paid gets r_hat = 0,
+      and its b_hat is read from what all arms paid after it: their mean over the mean of
+      r_hat goes to b_i/b_bar as well.
+    - If no arm has paid, or the horizon has no room for one sample of each mean, all arms
+      are played in turn.
+    - With ``tuning = "balanced"`` every benchmark arm is used equally often (if M is at
+      least K), so that all r_hat have the same scale; all samples with the same benchmark
+      arm are taken together, so that the state has to settle once and be restored from one
+      pull at a time; and the state is not restored at the end.
+
+    Parameters
+    ----------
+    planner : planner
+        What plans for the estimates.
+    tuning : "paper" or "balanced"
+        The paper's epsilon and M, cut to what fits; or lengths that balance errors.
+    epsilon : float or nothing
+        How near the state must come to an end state before a sample, above 0; by default
+        what the tuning says.
+    samples : int or nothing
+        Samples of each mean (the paper's M); by default what the tuning says.
+    explore_at_most : float
+        The share of the horizon that exploring may take, between 0 and 1.
+    """
+
+    planner: PlannerRef = "certified"
+    tuning: Tuning = "balanced"
+    epsilon: float | None = field(default=None, validator=optional(positive))
+    samples: int | None = field(default=None, validator=optional(at_least_one))
+    explore_at_most: float = field(default=0.5, validator=between_0_and_1)
+
+
+class Tally(NamedTuple):
+    """What exploring added up: arrays of shape (K,)."""
+
+    of_arm: FloatArray
+    """Rewards of each arm, each after some benchmark arm."""
+    after_arm: FloatArray
+    """Rewards of all arms after each benchmark arm."""
+    n_after: FloatArray
+    """How many those were."""
+    settled: FloatArray
+    """Rewards of each arm after many pulls of it."""
+
+    @classmethod
+    def empty(cls, n_arms: int) -> "Tally":
+        """Return a tally of nothing."""
+        return cls(*(np.zeros(n_arms) for _ in range(4)))
+
+
+Exploration = Generator[Phase, FloatArray, None]
+
+
+def _random_benchmarks(
+    chosen: Lengths, rng: RandomGenerator, memory: Memory, tally: Tally
+) -> Exploration:
+    """Explore as printed: a fresh benchmark arm for every sample."""
+    n_arms, m, n = tally.of_arm.size, chosen.samples, chosen.settle
+    for start in range(0, n_arms * m, _BLOCKS):
+        blocks = np.arange(start, min(start + _BLOCKS, n_arms * m))
+        arms, benchmarks = blocks // m, rng.integers(0, n_arms, blocks.size)
+        phase = Phase.once(_benchmark_runs(arms, benchmarks, n), blocks.size)
+        rewards = yield phase
+        memory.fold(phase)
+        tally.of_arm[:] += np.bincount(arms, rewards, minlength=n_arms)
+        tally.after_arm[:] += np.bincount(benchmarks, rewards, minlength=n_arms)
+        tally.n_after[:] += np.bincount(benchmarks, minlength=n_arms)
+    phase = Phase.of(
+        ((1, [one_arm(i, n), one_arm(i, m, i)]) for i in range(n_arms)), n_slots=n_arms
+    )
+    tally.settled[:] = yield phase
+    memory.fold(phase)
+
+
+def _benchmark_runs(arms: IntArray, benchmarks: IntArray, settle: int) -> IntArray:
+    """Return the runs of some blocks, a slot for each: benchmark pulls, then one of the arm."""
+    runs = np.empty((arms.size, 2, 5), dtype=np.int64)
+    runs[:, 0, :2], runs[:, 1, :2] = benchmarks[:, None], arms[:, None]
+    runs[:, 0, 2], runs[:, 1, 2] = settle, 1
+    runs[:, 0, 3:], runs[:, 1, 3:] = NOT_SAMPLED, np.arange(arms.size)[:, None]
+    return runs.reshape(-1, 5) if settle else runs[:, 1].copy()
+
+
+def _benchmarks_in_turn(chosen: Lengths, memory: Memory, tally: Tally) -> Exploration:
+    """Explore benchmark by benchmark: settle, sample the benchmark, then every arm after it."""
+    n_arms, m, n, r = tally.of_arm.size, chosen.samples, chosen.settle, chosen.restore
+    for z in range(n_arms):
+        each = m // n_arms + (z < m % n_arms)
+        phase = Phase.of(
+            [
+                (1, [one_arm(z, n), one_arm(z, m, n_arms)]),
+                *((each, [one_arm(z, r), one_arm(i, 1, i)]) for i in range(n_arms)),
+            ],
+            n_slots=n_arms + 1,
+        )
+        sums = yield phase
+        memory.fold(phase)
+        tally.of_arm[:] += sums[:-1]
+        tally.after_arm[z], tally.n_after[z] = sums[:-1].sum(), each * n_arms
+        tally.settled[z] = sums[-1]
+
+
+def _estimates(tally: Tally, samples: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return r_hat, v_hat and b_hat: shape (K,) each."""
+    n_arms = tally.of_arm.size
+    r_hat = np.maximum(tally.of_arm, 0.0) / samples
+    v_hat = np.maximum(tally.settled, 0.0) / samples
+    after = np.maximum(tally.after_arm, 0.0) / np.maximum(tally.n_after, 1)
+    read_from_others = ratio(after, np.full(n_arms, r_hat.mean()), highest=n_arms)
+    b_hat = np.where(r_hat > 0, ratio(v_hat, r_hat, highest=n_arms), read_from_others)
+    return r_hat, v_hat, b_hat
+
+
+def explore_then_commit(task: Task, config: EtcUnknownArmConfig, rng: RandomGenerator) -> Script:
+    """Play the whole algorithm."""
+    problem, memory, notes = task.problem, task.memory, task.notes
+    chosen = lengths(
+        problem,
+        task.lam,
+        config.tuning,
+        room(problem, config.explore_at_most),
+        epsilon=config.epsilon,
+        samples=config.samples,
+        factor=problem.n_arms**2,
+    )
+    chosen.note(notes)
+    if chosen.samples == 0:
+        notes["plan"] = "all arms in turn: no room to explore"
+        return in_turn(problem.n_arms, problem.horizon)
+    tally, before = Tally.empty(problem.n_arms), memory.n_pulls
+    if config.tuning == "paper":
+        yield from _random_benchmarks(chosen, rng, memory, tally)
+    else:
+        yield from _benchmarks_in_turn(chosen, memory, tally)
+    r_hat, v_hat, b_hat = _estimates(tally, chosen.samples)
+    notes.update(r_hat=r_hat, v_hat=v_hat, b_hat=b_hat, never_paid=np.flatnonzero(r_hat == 0))
+    notes["benchmark_samples"] = tally.n_after
+    best = int(np.argmax(b_hat))
+    if config.tuning == "paper":
+        phase = Phase.of([(1, [one_arm(best, chosen.settle)])], n_slots=0)
+        yield phase
+        memory.fold(phase)
+        notes["restored_with"] = best
+    notes["exploration"] = memory.n_pulls - before
+    state = memory.state(b_hat, problem.q0 * float(b_hat[best]))
+    return follow_plan(task, r_hat, b_hat, state, problem.horizon - (memory.n_pulls - before))
+
+
+def build(config: EtcUnknownArmConfig, context: PolicyContext) -> Scripted:
+    """Build the policy."""
+    problem = context.problem
+    lam = known_rate(problem, "etc-unknown-arm", "unknown-lambda")
+    notes: Notes = {"tuning": config.tuning}
+    planner = context.planner(config.planner)
+    task = Task(problem, lam, planner, Memory(problem.n_arms, lam), notes)
+    return Scripted(explore_then_commit(task, config, context.rng), notes)

@@ -1,0 +1,172 @@
+"""EXP3.P: exponential weights with high-probability guarantees, for states that hardly move."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from attrs import field, frozen
+from numpy.random import Generator
+
+from bdes_framework import (
+    Diagnostics,
+    FloatArray,
+    IntArray,
+    PolicyContext,
+    Record,
+    World,
+    compiled,
+    play_round,
+)
+from bdes_policies.checks import between_0_and_1, reward_in_unit_interval
+
+
+@frozen
+class Exp3pConfig:
+    """EXP3.P, for slow states (the paper's Algorithm 6, with Theorem 4.1; Auer, Cesa-Bianchi,
+    Freund, Schapire: The Nonstochastic Multiarmed Bandit Problem, SIAM Journal on Computing
+    32, 2002, in the form of Bubeck and Cesa-Bianchi's survey of 2012).
+
+    Draws arm i with p_i = (1 - gamma)·exp(eta·G_i)/sum_k exp(eta·G_k) + gamma/K. Then every
+    G_i grows by beta/p_i, and that of the arm drawn also by reward/p_i. With eta =
+    0.95·sqrt(ln K/(K·T)), gamma = 1.05·sqrt(K·ln K/T), beta = sqrt(ln(K/delta)/(K·T)).
+    It treats states as given and does not use lam. Rewards must lie in [0, 1].
+
+    Where it departs from the printed text, and why:
+
+    - The normaliser is the sum of exponentials; the text lost the exp.
+    - Log-weights are kept relative to the largest one: eta·G grows without bound.
+    - gamma is at most 1, which matters when T is below K·ln K.
+
+    Parameters
+    ----------
+    delta : float
+        The probability with which the regret bound may fail, between 0 and 1.
+    """
+
+    delta: float = field(default=0.05, validator=between_0_and_1)
+
+
+class Rates(NamedTuple):
+    """The three parameters of EXP3.P."""
+
+    eta: float
+    gamma: float
+    beta: float
+
+
+def rates(n_arms: int, horizon: int, delta: float) -> Rates:
+    """Return eta, gamma and beta for a known horizon."""
+    log_arms, rounds = math.log(n_arms), n_arms * horizon
+    return Rates(
+        eta=0.95 * math.sqrt(log_arms / rounds),
+        gamma=min(1.0, 1.05 * math.sqrt(n_arms * log_arms / horizon)),
+        beta=math.sqrt((log_arms - math.log(delta)) / rounds),
+    )
+
+
+class _State(NamedTuple):
+    """What the compiled functions share; they take the arrays one by one."""
+
+    log_weights: FloatArray
+    """Shape (K,): eta·G, less the largest of them."""
+    probabilities: FloatArray
+    """Shape (K,): of the next draw."""
+
+
+@compiled
+def _choose(probabilities: FloatArray, uniform: float) -> int:
+    last = probabilities.size - 1
+    reached = 0.0
+    for arm in range(last):
+        reached += probabilities[arm]
+        if uniform < reached:
+            return arm
+    # Not tested against the last sum: rounding may leave it below the draw.
+    return last
+
+
+@compiled
+def _learn(
+    log_weights: FloatArray,
+    probabilities: FloatArray,
+    eta: float,
+    gamma: float,
+    beta: float,
+    arm: int,
+    reward: float,
+) -> None:
+    n_arms = log_weights.size
+    log_weights[arm] += eta * (reward / probabilities[arm])
+    step = eta * beta
+    highest = -math.inf
+    for k in range(n_arms):
+        log_weights[k] += step / probabilities[k]
+        highest = max(highest, log_weights[k])
+    total = 0.0
+    for k in range(n_arms):
+        log_weights[k] -= highest
+        probabilities[k] = math.exp(log_weights[k])
+        total += probabilities[k]
+    share, least = (1.0 - gamma) / total, gamma / n_arms
+    for k in range(n_arms):
+        probabilities[k] = share * probabilities[k] + least
+
+
+@compiled
+def _play(
+    log_weights: FloatArray,
+    probabilities: FloatArray,
+    eta: float,
+    gamma: float,
+    beta: float,
+    uniforms: FloatArray,
+    world: World,
+    record: Record,
+) -> None:
+    for t in range(record.arms.size):
+        arm = _choose(probabilities, uniforms[t])
+        reward = play_round(world, record, t, arm)
+        _learn(log_weights, probabilities, eta, gamma, beta, arm, reward)
+
+
+class Exp3p:
+    """The policy ``exp3p``: one uniform draw a round, whichever way it is played."""
+
+    def __init__(self, n_arms: int, parameters: Rates, rng: Generator) -> None:
+        self._parameters = parameters
+        self._rng = rng
+        self._uniforms = np.empty(0)
+        self._arm = 0
+        self._state = _State(np.zeros(n_arms), np.full(n_arms, 1.0 / n_arms))
+
+    def ask(self, limit: int) -> IntArray:
+        """Return the next arm: shape (1,)."""
+        self._arm = _choose(self._state.probabilities, self._rng.random())
+        return np.array([self._arm], dtype=np.int64)
+
+    def tell(self, rewards: FloatArray) -> None:
+        """Learn the reward of the arm just asked for: shape (1,)."""
+        reward = reward_in_unit_interval(rewards)
+        _learn(*self._state, *self._parameters, self._arm, reward)
+
+    def play(self, world: World, record: Record) -> None:
+        """Play a whole block in one compiled loop."""
+        n = record.arms.size
+        if self._uniforms.size < n:
+            self._uniforms = np.empty(n)
+        uniforms = self._rng.random(out=self._uniforms[:n])
+        _play(*self._state, *self._parameters, uniforms, world, record)
+
+    def diagnostics(self) -> Diagnostics:
+        """Return eta, gamma, beta and the probabilities of the next draw."""
+        return {
+            **self._parameters._asdict(),
+            "probabilities": self._state.probabilities.copy(),
+        }
+
+
+def build(config: Exp3pConfig, context: PolicyContext) -> Exp3p:
+    """Build the policy."""
+    problem = context.problem
+    parameters = rates(problem.n_arms, problem.horizon, float(config.delta))
+    return Exp3p(problem.n_arms, parameters, context.rng)

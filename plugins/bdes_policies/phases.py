@@ -1,0 +1,244 @@
+"""Stretches of pulls whose order is known beforehand: written out, summed up and remembered.
+
+Exploring is always the same kind of work: play arms in loops, and add the rewards of some
+of the pulls to sums. A phase says which, in a few small tables, whatever its length; three
+compiled functions write its arms, add up its rewards, and say what it left of the state.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from attrs import frozen
+
+from bdes_framework import FloatArray, IntArray, compiled
+
+NOT_SAMPLED = -1
+"""The slot of rewards that are added to no sum."""
+
+
+class Run(NamedTuple):
+    """Two arms in turn for some pulls, and the slots that their rewards are added to."""
+
+    first: int
+    second: int
+    pulls: int
+    slot: int = NOT_SAMPLED
+    """Of the pulls of ``first``: the 1st, 3rd, 5th ..."""
+    second_slot: int = NOT_SAMPLED
+
+
+Loop: TypeAlias = tuple[int, Sequence[Run]]
+"""How often, and what."""
+
+
+def one_arm(arm: int, pulls: int, slot: int = NOT_SAMPLED) -> Run:
+    """Return the run that plays one arm only."""
+    return Run(arm, arm, pulls, slot, slot)
+
+
+@frozen(eq=False)
+class Phase:
+    """Loops of runs, one after another.
+
+    Parameters
+    ----------
+    runs : array of int, shape (R, 5)
+        One :class:`Run` a row, each of at least one pull.
+    loops : array of int, shape (L, 3)
+        The first run, the run after the last one, and how often they are played.
+    n_slots : int
+        How many sums there are.
+    n_pulls : int
+        How many pulls the phase has.
+    """
+
+    runs: IntArray
+    loops: IntArray
+    n_slots: int
+    n_pulls: int
+
+    @classmethod
+    def of(cls, loops: Iterable[Loop], n_slots: int) -> "Phase":
+        """Return the phase that plays these loops; what is empty is left out."""
+        runs: list[Run] = []
+        table: list[tuple[int, int, int]] = []
+        n_pulls = 0
+        for repeats, parts in loops:
+            kept = [run for run in parts if run.pulls > 0]
+            if kept and repeats > 0:
+                table.append((len(runs), len(runs) + len(kept), repeats))
+                runs += kept
+                n_pulls += repeats * sum(run.pulls for run in kept)
+        return cls(
+            np.array(runs, dtype=np.int64).reshape(-1, 5),
+            np.array(table, dtype=np.int64).reshape(-1, 3),
+            n_slots,
+            n_pulls,
+        )
+
+    @classmethod
+    def once(cls, runs: IntArray, n_slots: int) -> "Phase":
+        """Return the phase that plays a table of runs once; shape (R, 5), none empty."""
+        loops = np.array([[0, runs.shape[0], 1]], dtype=np.int64)
+        return cls(runs, loops, n_slots, int(runs[:, 2].sum()))
+
+
+class Reader:
+    """Reads one phase: the arms to come, and the sums of the rewards told."""
+
+    def __init__(self, phase: Phase) -> None:
+        self._phase = phase
+        # Loop, repeat, run, and pulls done in that run.
+        self._cursor = np.zeros(4, dtype=np.int64)
+        self.sums = np.zeros(phase.n_slots)
+        self.left = phase.n_pulls
+
+    def arms(self, n: int) -> IntArray:
+        """Return the next ``n`` arms: at most as many as are left."""
+        arms = np.empty(n, dtype=np.int64)
+        _write(self._phase.runs, self._phase.loops, self._cursor.copy(), arms)
+        return arms
+
+    def take(self, rewards: FloatArray) -> None:
+        """Add up the rewards of the next pulls, and move on."""
+        _add_up(self._phase.runs, self._phase.loops, self._cursor, rewards, self.sums)
+        self.left -= rewards.size
+
+
+@compiled
+def _after(
+    runs: IntArray, loops: IntArray, loop: int, repeat: int, run: int, done: int
+) -> tuple[int, int, int, int]:
+    """Return the place after ``done`` pulls of a run: at its end, the next run's beginning."""
+    if done < runs[run, 2]:
+        return loop, repeat, run, done
+    if run + 1 < loops[loop, 1]:
+        return loop, repeat, run + 1, 0
+    if repeat + 1 < loops[loop, 2]:
+        return loop, repeat + 1, loops[loop, 0], 0
+    if loop + 1 < loops.shape[0]:
+        return loop + 1, 0, loops[loop + 1, 0], 0
+    return loop, repeat, run, done
+
+
+@compiled
+def _write(runs: IntArray, loops: IntArray, cursor: IntArray, arms: IntArray) -> None:
+    loop, repeat, run, done = cursor[0], cursor[1], cursor[2], cursor[3]
+    t = 0
+    while t < arms.size:
+        first, second = runs[run, 0], runs[run, 1]
+        if done % 2 == 1:
+            first, second = second, first
+        start, stop = t, min(arms.size, t + runs[run, 2] - done)
+        while t < stop - 1:
+            arms[t] = first
+            arms[t + 1] = second
+            t += 2
+        if t < stop:
+            arms[t] = first
+            t += 1
+        loop, repeat, run, done = _after(runs, loops, loop, repeat, run, done + stop - start)
+
+
+@compiled
+def _add_up(
+    runs: IntArray, loops: IntArray, cursor: IntArray, rewards: FloatArray, sums: FloatArray
+) -> None:
+    """Add in playing order, reward by reward, so that blocks of any size give the same sums."""
+    loop, repeat, run, done = cursor[0], cursor[1], cursor[2], cursor[3]
+    t = 0
+    while t < rewards.size:
+        stop = min(rewards.size, t + runs[run, 2] - done)
+        slot, other = runs[run, 3], runs[run, 4]
+        if slot == other and slot >= 0:
+            total = sums[slot]
+            for k in range(t, stop):
+                total += rewards[k]
+            sums[slot] = total
+        elif slot != other:
+            turn = done % 2
+            for k in range(t, stop):
+                now = other if turn == 1 else slot
+                if now >= 0:
+                    sums[now] += rewards[k]
+                turn = 1 - turn
+        loop, repeat, run, done = _after(runs, loops, loop, repeat, run, done + stop - t)
+        t = stop
+    cursor[0], cursor[1], cursor[2], cursor[3] = loop, repeat, run, done
+
+
+class Memory:
+    """What is left in the state of all arms pulled so far, if lam is this.
+
+    The state is always a weighted mean of the first state and the end states of the arms
+    pulled, and the weights do not depend on those: so estimates can be put in later.
+    """
+
+    def __init__(self, n_arms: int, lam: float) -> None:
+        self._lam = lam
+        self._weights = np.zeros(n_arms + 1)
+        self._weights[-1] = 1.0
+        self.n_pulls = 0
+
+    def fold(self, phase: Phase) -> None:
+        """Remember that a phase was played."""
+        self.n_pulls += phase.n_pulls
+        added = np.zeros_like(self._weights)
+        kept = _fold(phase.runs, phase.loops, self._lam, added)
+        self._weights = kept * self._weights + added
+
+    def state(self, b: FloatArray, q0: float) -> float:
+        """Return the state now, for these end states and this first state."""
+        return float(np.dot(self._weights[:-1], b) + self._weights[-1] * q0)
+
+
+_FORGOTTEN = 1e-20
+"""A share of the state that no later sum of weights, which is 1, would show."""
+
+
+@compiled
+def _fold(runs: IntArray, loops: IntArray, lam: float, weights: FloatArray) -> float:
+    """Add each arm's share of the state after a phase; return the share of the state before.
+
+    Backwards from the last pull, until nothing of the state before can be left.
+    """
+    if lam == 0.0:
+        return 1.0
+    log_keep = -math.inf if lam == 1.0 else math.log1p(-lam)
+    kept = 1.0
+    for loop in range(loops.shape[0] - 1, -1, -1):
+        pulls = 0
+        for run in range(loops[loop, 0], loops[loop, 1]):
+            pulls += runs[run, 2]
+        # What one repeat leaves, the later ones keep a share of: a geometric sum.
+        whole = loops[loop, 2] * pulls * log_keep
+        share = kept * (math.expm1(whole) / math.expm1(pulls * log_keep))
+        for run in range(loops[loop, 1] - 1, loops[loop, 0] - 1, -1):
+            share = _fold_run(runs, run, lam, log_keep, share, weights)
+            if share < _FORGOTTEN:
+                break
+        kept *= math.exp(whole)
+        if kept < _FORGOTTEN:
+            return 0.0
+    return kept
+
+
+@compiled
+def _fold_run(
+    runs: IntArray, run: int, lam: float, log_keep: float, share: float, weights: FloatArray
+) -> float:
+    """Divide a share of the state among a run's arms; return what belongs to pulls before."""
+    first, second, pulls = runs[run, 0], runs[run, 1], runs[run, 2]
+    if first == second:
+        weights[first] -= share * math.expm1(pulls * log_keep)
+        return share * math.exp(pulls * log_keep)
+    if pulls % 2 == 1:
+        weights[first] += share * lam
+        share *= 1.0 - lam
+    even = (pulls - pulls % 2) * log_keep if pulls > 1 else 0.0
+    pairs = -share * math.expm1(even) / (2.0 - lam)
+    weights[first] += pairs * (1.0 - lam)
+    weights[second] += pairs
+    return share * math.exp(even)

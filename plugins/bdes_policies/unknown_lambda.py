@@ -1,0 +1,129 @@
+"""When lam is unknown: find it out, or find that the state hardly moves; then play the rest."""
+
+import math
+
+import numpy as np
+from attrs import evolve, field, frozen
+from attrs.validators import optional
+
+from bdes_framework import PlannerRef, Policy, PolicyContext, Problem
+from bdes_policies import etc, etc_unknown_arm
+from bdes_policies.checks import between_0_and_1, not_negative
+from bdes_policies.commit import Task
+from bdes_policies.finding import Finder
+from bdes_policies.phases import Memory
+from bdes_policies.scripted import Notes, Script, Scripted
+from bdes_policies.tuning import Tuning, room
+
+
+@frozen
+class UnknownLambdaConfig:
+    """Detects slow states, else estimates lam by doubling, then explores and commits (the
+    paper's Algorithms 7 and 8, "B-DES Unknown General lam" and "B-DES Unknown lam").
+
+    Test, with n = (T/K)^(2/3): for each arm i, 2n pulls, whose last n give mu_i; for a random
+    arm j and each other arm i, 3n pairs i, j, whose last 2n give mu_ij, the mean reward of
+    i. If no mu_i and mu_ij differ by more than 3·sqrt(ln T/n), ``exp3p`` plays the rest.
+    Otherwise lam is estimated from the pair that differs most, with ln T settling pulls,
+    then 2·ln T, 4·ln T ... until two estimates in a row agree; with the first of the two,
+    explore-then-commit plays the rest.
+
+    Where it departs from the printed text, and why:
+
+    - Each mean is over its own number of samples; the pair handed on is the one with the
+      largest gap; the estimator's formula is corrected (see ``estimate_lam``).
+    - Finding out lam takes at most ``explore_at_most`` of the horizon, the test at most half
+      of that, and each estimate at most half of what is then left: n and M are cut to fit.
+      With no room for ln T samples, doubling ends, and the last estimate is used; if there
+      is none, ``exp3p`` plays.
+    - Estimates are compared before they are cut to [0, 1], and agree only if both lie in it,
+      give or take the tolerance, with denominators of the sign that the test has found.
+      While the state does not settle, the printed blocks give estimates near 5; cut to 1,
+      they would all agree. If the last estimate is of that kind, lam is taken to be 1/n.
+    - lam is taken to be at least 1/n: the test has seen the state move.
+    - With a known replenishing arm ``etc`` commits, without one ``etc-unknown-arm``, from the
+      state that all arms pulled so far have led to. Near 1 ``sticky`` may play instead.
+    - With ``tuning = "balanced"`` the test takes at most 2·K^(1/3)·T^(2/3) rounds, and so do
+      all estimates together; a gap counts from sqrt(ln T) of its standard errors; estimates
+      agree if they differ by no more than their standard errors add up to; the state
+      settles once before all samples of a mean, not before each; and the samples that the
+      test took of two of the three means count as well.
+
+    Parameters
+    ----------
+    planner : planner
+        What plans for the estimates.
+    tuning : "paper" or "balanced"
+        The paper's lengths and thresholds, cut to what fits; or shorter and sharper ones.
+    explore_at_most : float
+        The share of the horizon that finding out lam may take, and the share of the rest
+        that exploring may take, between 0 and 1.
+    fast : float or nothing
+        Hand over to ``sticky`` if (1 - lam)·sqrt(T) is at most this, for lam as estimated. By
+        default 1 with the paper's tuning, as Table 1 has it, and never with the balanced
+        one, which does better on its own.
+    """
+
+    planner: PlannerRef = "certified"
+    tuning: Tuning = "balanced"
+    explore_at_most: float = field(default=0.5, validator=between_0_and_1)
+    fast: float | None = field(default=None, validator=optional(not_negative))
+
+    @property
+    def fast_from(self) -> float:
+        """What ``fast`` comes to."""
+        if self.fast is not None:
+            return self.fast
+        return 1.0 if self.tuning == "paper" else -1.0
+
+
+def _script(config: UnknownLambdaConfig, context: PolicyContext, notes: Notes) -> Script:
+    problem = context.problem
+    finder = Finder(problem, config.tuning, room(problem, config.explore_at_most), notes)
+    pair = yield from finder.gap(context.rng)
+    notes["test_ends"] = finder.n_pulls
+    if pair is None:
+        return _hand_over("exp3p", "no gap shows that the state moves", context, finder, notes)
+    notes["pair"] = np.array(pair[:2])
+    lam = yield from finder.rate(pair)
+    notes["estimation_ends"] = finder.n_pulls
+    if lam is None:
+        return _hand_over("exp3p", "no room to estimate lam", context, finder, notes)
+    notes["lam_hat"] = lam
+    if (1 - lam) * math.sqrt(problem.horizon) <= config.fast_from:
+        return _hand_over("sticky", "lam is near 1", context, finder, notes)
+    return (yield from _commit(lam, config, context, finder, notes))
+
+
+def _rest(problem: Problem, finder: Finder) -> Problem:
+    return evolve(problem, horizon=problem.horizon - finder.n_pulls)
+
+
+def _hand_over(name: str, why: str, context: PolicyContext, finder: Finder, notes: Notes) -> Policy:
+    notes.update(chosen=name, because=why)
+    return context.policy(name, _rest(context.problem, finder))
+
+
+def _commit(
+    lam: float, config: UnknownLambdaConfig, context: PolicyContext, finder: Finder, notes: Notes
+) -> Script:
+    rest = _rest(context.problem, finder)
+    memory = Memory(rest.n_arms, lam)
+    for phase in finder.played:
+        memory.fold(phase)
+    task = Task(rest, lam, context.planner(config.planner), memory, notes)
+    arm, share = rest.replenishing_arm, config.explore_at_most
+    notes["because"] = "lam was estimated"
+    if arm is None:
+        notes["chosen"] = "etc-unknown-arm"
+        unknown = etc_unknown_arm.EtcUnknownArmConfig(tuning=config.tuning, explore_at_most=share)
+        return (yield from etc_unknown_arm.explore_then_commit(task, unknown, context.rng))
+    notes["chosen"] = "etc"
+    known = etc.EtcConfig(tuning=config.tuning, explore_at_most=share)
+    return (yield from etc.explore_then_commit(task, arm, known, at_one=False))
+
+
+def build(config: UnknownLambdaConfig, context: PolicyContext) -> Scripted:
+    """Build the policy."""
+    notes: Notes = {"tuning": config.tuning}
+    return Scripted(_script(config, context, notes), notes)
