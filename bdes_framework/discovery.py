@@ -113,6 +113,8 @@ def local(reference: str, base: Path) -> Candidate:
     name = path.parent.name if path.name == "__init__.py" else path.stem
     try:
         source = path.read_bytes()
+        if path.name == "__init__.py":  # a package is as old as its newest module
+            source = b"".join(file.read_bytes() for file in sorted(path.parent.rglob("*.py")))
     except OSError as error:
         reason = error.strerror or str(error)
         return Candidate(name, "local file", "", lambda: _raise_unreadable(reference, reason))

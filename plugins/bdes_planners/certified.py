@@ -95,6 +95,10 @@ class _Search:
         return self.upper < math.inf and self.upper - self.value <= self.gap * self.upper
 
     @property
+    def missing(self) -> float:
+        return self.upper - self.value
+
+    @property
     def out_of_work(self) -> bool:
         return self.work >= self.work_left
 
@@ -139,6 +143,8 @@ class _Steps:
     """Per round."""
     path: FloatArray
     width: float
+    states: tuple[float, float]
+    """Where blocks lose no more than they say; less than all states if the end is known."""
 
     @property
     def rest(self) -> int:
@@ -199,13 +205,15 @@ class Certified:
 def _run(search: _Search, tolerance: float) -> None:
     problem, horizon = search.problem, search.horizon
     single = single_step(problem, horizon)
-    block = block_step(problem, horizon, tolerance) if horizon > _SHORT else single
-    steps = _Steps(search, single, block, tolerance, np.zeros(1), math.inf)
-    if horizon > _SHORT and problem.lam * horizon <= _SLOW:
+    slow = horizon > _SHORT and problem.lam * horizon <= _SLOW
+    states = problem.reachable(horizon) if slow else (problem.low, problem.high)
+    block = block_step(problem, horizon, tolerance, states) if horizon > _SHORT else single
+    steps = _Steps(search, single, block, tolerance, np.zeros(1), math.inf, states)
+    if slow:
         # The fewer memories the horizon has, the less of what chords add is ever met.
         brief = problem.lam * horizon <= _BRIEF
         steps.tolerance = (3 if brief and block.rounds == 1 else 1.5) * tolerance
-        steps.width = _WIDTH / 2 if brief else _WIDTH
+        steps.width = (_WIDTH / 2 if brief else _WIDTH) * (states[1] - states[0])
         steps.path = _coarse_path(problem, horizon, tolerance)
         _sweep_all(steps)
     else:
@@ -216,7 +224,7 @@ def _run(search: _Search, tolerance: float) -> None:
 def _find_cycle(steps: _Steps) -> None:
     """Sweep until a period's rise is nearly the same at all states, or all rounds are swept."""
     search, total = steps.search, steps.total
-    memory = math.ceil(_MEMORIES / (search.problem.lam * steps.block.rounds))
+    memory = math.ceil(min(_MEMORIES / (search.problem.lam * steps.block.rounds), total))
     target = steps.rest + max(32, memory)
     sweep = steps.sweep(bounded=target >= total)
     while True:
@@ -247,6 +255,11 @@ def _sweep_all(steps: _Steps) -> None:
     sweep = steps.sweep(bounded=True)
     if sweep.advance(steps.total) is Status.OUT_OF_WORK:
         if steps.search.upper == math.inf:
+            # A cycle may go anywhere, and blocks may be good only where this horizon leads.
+            steps.block = steps.single
+            problem, horizon = steps.search.problem, steps.search.horizon
+            most = float(problem.r.max()) * steps.states[1] * horizon * (1 + 1e-15)
+            steps.search.upper = most * problem.unit
             _use_what_there_is(steps, steps.sweep(bounded=False))
         steps.search.note(sweep)
         return
@@ -267,13 +280,14 @@ def _use_what_there_is(steps: _Steps, sweep: Sweep) -> None:
 
 def _refine(steps: _Steps) -> None:
     """Sweep all rounds again, more finely each time, until the gap is reached or hopeless."""
-    search = steps.search
+    search, missing = steps.search, math.inf
     for _ in range(_REFINEMENTS):
-        if search.done or search.out_of_work:
+        if search.done or search.out_of_work or search.missing > missing / 2:
             return
+        missing = search.missing
         steps.tolerance /= 3
         if steps.lost_in_blocks() > search.gap / 2:
-            steps.block = block_step(search.problem, search.horizon, steps.tolerance)
+            steps.block = block_step(search.problem, search.horizon, steps.tolerance, steps.states)
         _sweep_all(steps)
 
 
@@ -323,8 +337,9 @@ def _around_cycle(
     cycle; it is repeated until the steps left are those that were swept.
     """
     search, problem, block = steps.search, steps.search.problem, steps.block
-    settling = math.ceil(_SETTLING / (problem.lam * block.rounds)) + 4 * p
-    settling = min(settling, steps.total - sweep.n)
+    left = steps.total - sweep.n
+    settling = math.ceil(min(_SETTLING / (problem.lam * block.rounds), left)) + 4 * p
+    settling = min(settling, left)
     made, q = sweep.roll(problem.q0, steps.total, settling, p)
     gains = np.empty(settling)
     steady_gains(block.moves, made, gains)
