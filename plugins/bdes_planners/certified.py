@@ -20,7 +20,7 @@ from bdes_framework import (
     Segment,
 )
 from bdes_planners.blocks import Step, block_step, single_step
-from bdes_planners.bounds import best_pair, constant_plan, is_constant
+from bdes_planners.bounds import best_pair, constant_plan, is_constant, potential_bound
 from bdes_planners.passes import Chords, steady_gains
 from bdes_planners.reduction import Reduced, checked_horizon, reduce
 from bdes_planners.sweep import Status, Sweep
@@ -214,8 +214,9 @@ def _run(search: _Search, tolerance: float) -> None:
         brief = problem.lam * horizon <= _BRIEF
         steps.tolerance = (3 if brief and block.rounds == 1 else 1.5) * tolerance
         steps.width = (_WIDTH / 2 if brief else _WIDTH) * (states[1] - states[0])
-        steps.path = _coarse_path(problem, horizon, tolerance)
-        _sweep_all(steps)
+        steps.path = _offer_coarse(search, tolerance, states[1])
+        if not search.done:
+            _sweep_all(steps)
     else:
         _find_cycle(steps)
     _refine(steps)
@@ -254,13 +255,6 @@ def _sweep_all(steps: _Steps) -> None:
     """
     sweep = steps.sweep(bounded=True)
     if sweep.advance(steps.total) is Status.OUT_OF_WORK:
-        if steps.search.upper == math.inf:
-            # A cycle may go anywhere, and blocks may be good only where this horizon leads.
-            steps.block = steps.single
-            problem, horizon = steps.search.problem, steps.search.horizon
-            most = float(problem.r.max()) * steps.states[1] * horizon * (1 + 1e-15)
-            steps.search.upper = most * problem.unit
-            _use_what_there_is(steps, steps.sweep(bounded=False))
         steps.search.note(sweep)
         return
     _offer_sweep(steps, sweep)
@@ -372,8 +366,13 @@ def _tidied(head: list[Segment], middle: Segment, tail: list[Segment]) -> list[S
     return [*head, Segment(cycle, repeats), *tail]
 
 
-def _coarse_path(problem: Reduced, horizon: int, tolerance: float) -> FloatArray:
-    """Return the states of a good schedule, last round first, on a coarse scale of time."""
+def _offer_coarse(search: _Search, tolerance: float, highest: float) -> FloatArray:
+    """Offer a good schedule on a coarse scale of time; return its states, last round first.
+
+    Its bounds are plain: no round pays more than the largest r at the highest state that
+    can be reached, and the simple planners' bound. They hold when work runs out.
+    """
+    problem, horizon = search.problem, search.horizon
     rate = -math.expm1(horizon / _COARSE * math.log1p(-problem.lam))
     coarse = evolve(problem, lam=rate)
     step = single_step(coarse, _COARSE)
@@ -381,6 +380,12 @@ def _coarse_path(problem: Reduced, horizon: int, tolerance: float) -> FloatArray
     sweep = Sweep(coarse, step, step, 0, chords, _COARSE)
     sweep.advance(_COARSE)
     arms, _ = sweep.roll(problem.q0, _COARSE, _COARSE)
+    counts = np.diff(np.arange(_COARSE + 1) * horizon // _COARSE)
+    pulls = zip(arms.tolist(), counts.tolist(), strict=True)
+    schedule = Schedule([Segment([arm], count) for arm, count in pulls])
+    most = float(problem.r.max()) * highest * horizon * (1 + 1e-15)
+    plain = potential_bound(search.instance, horizon) / problem.unit
+    search.offer(schedule, min(most, plain), "coarse")
     return coarse.instance.states(arms)[::-1].copy()
 
 
