@@ -102,14 +102,9 @@ def execute(plugins: Plugins, cell: Cell) -> CellResult:
     try:
         environment = build_environment(plugins, cell)
         trace = _play(plugins, cell, environment)
-        basis = _basis(environment, cell)
-    except Exception as error:
-        return failed(
-            cell.key,
-            one_line(f"{type(error).__name__}: {error}"),
-            "".join(traceback.format_exception(error)),
-            time.perf_counter() - begin,
-        )
+        basis, diagnostics = _basis(environment, cell), _as_json(trace.diagnostics)
+    except (Exception, SystemExit) as error:  # a plugin that calls sys.exit ends its own cell
+        return failed(cell.key, *explained(error), time.perf_counter() - begin)
     return CellResult(
         key=cell.key,
         rewards=trace.cumulative_rewards,
@@ -117,11 +112,21 @@ def execute(plugins: Plugins, cell: Cell) -> CellResult:
         states=np.empty(0) if trace.cumulative_states is None else trace.cumulative_states,
         counts=trace.counts,
         basis=basis,
-        diagnostics=_as_json(trace.diagnostics),
+        diagnostics=diagnostics,
         error="",
         details="",
         seconds=time.perf_counter() - begin,
     )
+
+
+def explained(error: BaseException) -> tuple[str, str]:
+    """Return an error on one line and with its traceback, however hostile it is."""
+    try:
+        line = one_line(f"{type(error).__name__}: {error}")
+        details = "".join(traceback.format_exception(error))
+    except Exception:
+        line = details = f"{type(error).__name__}, which cannot be shown"
+    return line, details.encode("utf-8", "backslashreplace").decode()
 
 
 def failed(key: str, error: str, details: str, seconds: float = 0.0) -> CellResult:

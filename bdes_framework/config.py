@@ -37,6 +37,7 @@ from bdes_framework.versions import source_versions
 
 LONGEST_LABEL = 200
 MOST_CELLS = 1_000_000
+MOST_CHECKPOINTS = 10_000
 LONGEST_HORIZON = 10**12
 
 
@@ -257,6 +258,9 @@ class _Checker:
         for axis in axes:
             if not axis.values:
                 self._note(f"{path}.{axis.name}", "is an empty list")
+            labels = [_short(value) for value in axis.values]
+            for label in sorted({label for label in labels if labels.count(label) > 1}):
+                self._note(f"{path}.{axis.name}", f"has {quoted(label)} twice in its grid")
         return tuple(axes)
 
     def _fits(self, environments: list[_Source], policies: list[_Source]) -> bool:
@@ -305,6 +309,8 @@ class _Checker:
         values = {k: v for k, v in chosen.items() if not k.startswith("arms.")}
         if arms:
             path = f"{source.path}.arms"
+            if "r" in values or "b" in values:
+                raise ConfigError([Mistake(path, "stands for r and b: give one or the other")])
             config = structure(ArmsConfig, arms, self._source, path)
             try:
                 values["r"], values["b"] = make_arms(config, self._base)
@@ -329,7 +335,7 @@ def _short(value: object) -> str:
     if isinstance(value, Mapping):
         numbers = [_short(inner) for key, inner in value.items() if key != "use"]
         return " ".join([_short(value.get("use", "")), *numbers]).strip()
-    return ascii_controls(str(value))[:40]
+    return ascii_controls(str(value))
 
 
 def _axis(name: str, value: object, takes_list: bool) -> _Axis:
@@ -381,6 +387,8 @@ def _wrong_values(config: ExperimentConfig) -> list[Mistake]:
     ):
         if value < least:
             mistakes.append(Mistake(key, f"must be at least {least}, got {value}"))
+    if config.checkpoints > MOST_CHECKPOINTS:
+        mistakes.append(Mistake("checkpoints", f"must be at most {MOST_CHECKPOINTS:,}"))
     mistakes += [
         Mistake(f"horizons[{index}]", f"must be from 1 to {LONGEST_HORIZON:,}, got {horizon}")
         for index, horizon in enumerate(config.horizons)

@@ -113,6 +113,8 @@ def local(reference: str, base: Path) -> Candidate:
     name = path.parent.name if path.name == "__init__.py" else path.stem
     try:
         source = path.read_bytes()
+        if path.name == "__init__.py":  # a package is as old as its newest module
+            source = b"".join(file.read_bytes() for file in sorted(path.parent.rglob("*.py")))
     except OSError as error:
         reason = error.strerror or str(error)
         return Candidate(name, "local file", "", lambda: _raise_unreadable(reference, reason))
@@ -183,21 +185,29 @@ def load(
                     f" {names[candidate.name]}"
                 )
             plugin = candidate.load()
+            _check_new(plugin, manager)
             _check_api_version(plugin)
             _check_hooks(plugin, candidate.name).hook.bdes_register(registrar=registrar)
-            registry.add(registrar.entries)
-        except (Exception, SystemExit) as error:
+            manager.register(plugin, name=candidate.name)
+            try:
+                registry.add(registrar.entries)
+            except PluginError:
+                manager.unregister(name=candidate.name)
+                raise
+        except KeyboardInterrupt:
+            raise
+        # Whatever else a plugin raises, SystemExit and exceptions of its own kind included.
+        except BaseException as error:
             records.append(
                 _record(
                     candidate,
                     "failed",
                     reason=_reason(error),
-                    details="".join(traceback.format_exception(error)),
+                    details=_details(error),
                     entries=registrar.entries,
                 )
             )
             continue
-        manager.register(plugin, name=candidate.name)
         names[candidate.name] = candidate.distribution
         records.append(_record(candidate, "loaded", entries=registrar.entries))
     return records, manager
@@ -221,6 +231,12 @@ def _new_manager() -> pluggy.PluginManager:
     return manager
 
 
+def _check_new(plugin: object, manager: pluggy.PluginManager) -> None:
+    for name, known in manager.list_name_plugin():
+        if known is plugin:
+            raise PluginError(f"is the same object as plugin {name!r}, which is loaded already")
+
+
 def _check_api_version(plugin: object) -> None:
     version = getattr(plugin, "BDES_API_VERSION", None)
     if isinstance(version, bool) or not isinstance(version, int):
@@ -228,6 +244,8 @@ def _check_api_version(plugin: object) -> None:
             "does not say which API version it was written for: add"
             f" 'BDES_API_VERSION = {API_VERSION}' next to its hook"
         )
+    if version < 1:
+        raise PluginError(f"says it was written for API version {version}; the first was 1")
     if version > API_VERSION:
         raise PluginError(
             f"was written for API version {version}, newer than this framework's"
@@ -257,8 +275,21 @@ def _check_hooks(plugin: object, name: str) -> pluggy.PluginManager:
 
 
 def _reason(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except BaseException as another:
+        text = f"(its message cannot be read: {type(another).__name__})"
     if isinstance(error, PluginError):
-        return one_line(str(error))
+        return one_line(text)
     where = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(where[-1].filename).name}, line {where[-1].lineno})" if where else ""
-    return one_line(f"{type(error).__name__}: {error}") + place
+    file = one_line(Path(where[-1].filename).name) if where else ""
+    place = f" ({file}, line {where[-1].lineno})" if where else ""
+    return one_line(f"{type(error).__name__}: {text}") + place
+
+
+def _details(error: BaseException) -> str:
+    """Return the traceback, without the message if the message cannot be read."""
+    try:
+        return "".join(traceback.format_exception(error))
+    except BaseException:
+        return "".join(traceback.format_tb(error.__traceback__))

@@ -4,6 +4,7 @@ Nothing here asks anybody to inherit: an object with these methods *is* a policy
 go in and out, a block of pulls at a time; shapes are written beside every array.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Annotated, Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -12,10 +13,11 @@ import numpy as np
 from attrs import AttrsInstance, field, frozen
 from numpy.random import Generator
 
-from bdes_framework.errors import InvalidValueError
+from bdes_framework.errors import ContractError, InvalidValueError
 from bdes_framework.kernels import Record, World
 from bdes_framework.model import Instance, Problem
 from bdes_framework.schedule import Schedule
+from bdes_framework.text import quoted
 from bdes_framework.types import FloatArray, IntArray
 
 
@@ -39,6 +41,8 @@ class Kind(str, Enum):
 class Outcome:
     """What a block of n pulls brought.
 
+    An environment brings probabilities with every block or with none, and so with states.
+
     Parameters
     ----------
     rewards : array of float, shape (n,)
@@ -50,7 +54,7 @@ class Outcome:
         Under noise, the clipped probability each reward was drawn from; None without noise.
     states : array of float, shape (n,), or None
         The state each pull was made at; None if the environment has none. External regret
-        is counted with these.
+        is counted with these, and absent without them.
     """
 
     rewards: FloatArray
@@ -133,16 +137,55 @@ class Benchmark:
 
     @classmethod
     def from_plan(cls, plan: Plan, instance: Instance, checkpoints: IntArray) -> "Benchmark":
-        """Follow a plan's own schedule, noting its expected reward at the checkpoints."""
+        """Follow a plan's own schedule, noting its expected reward at the checkpoints.
+
+        Raises
+        ------
+        ContractError
+            If the plan is not what it says: another number of pulls than the last
+            checkpoint, an arm the instance does not have, a value that the schedule does not
+            earn (within 1e-6 of it), or an upper bound below the value.
+        """
+        _check_schedule(plan, instance, int(checkpoints[-1]))
         totals = np.empty(checkpoints.size)
         total, q, done = 0.0, instance.q0, 0
         for index, checkpoint in enumerate(checkpoints.tolist()):
             part, here = plan.schedule.part(done, checkpoint), instance.starting_at(q)
             total, q, done = total + here.value(part), here.state_after(part), checkpoint
             totals[index] = total
-        if done == plan.schedule.n_pulls:
-            totals[-1] = plan.value
+        _check_value(plan, total)
+        totals[-1] = plan.value
         return cls(checkpoints, totals, plan.upper_bound)
+
+
+def _check_schedule(plan: Plan, instance: Instance, horizon: int) -> None:
+    if not (isinstance(plan, Plan) and isinstance(plan.schedule, Schedule)):
+        raise ContractError(f"expected a Plan with a Schedule, got {quoted(plan)}")
+    if plan.schedule.n_pulls != horizon:
+        raise ContractError(
+            f"the plan for {horizon} rounds has a schedule of {plan.schedule.n_pulls} pulls"
+        )
+    highest = max(int(segment.arms.max()) for segment in plan.schedule.segments)
+    if highest >= instance.n_arms:
+        raise ContractError(
+            f"the plan's schedule plays arm {highest}; arms go from 0 to {instance.n_arms - 1}"
+        )
+
+
+def _check_value(plan: Plan, earned: float) -> None:
+    for number in (plan.value, plan.upper_bound):
+        if isinstance(number, bool) or not isinstance(
+            number, int | float | np.integer | np.floating
+        ):
+            raise ContractError(f"the plan's value and bound must be numbers, got {quoted(number)}")
+    if not math.isclose(plan.value, earned, rel_tol=1e-6, abs_tol=1e-9):
+        raise ContractError(
+            f"the plan says its value is {plan.value}, but its schedule earns {earned}"
+        )
+    if not plan.upper_bound >= plan.value - max(1e-6 * abs(earned), 1e-9):
+        raise ContractError(
+            f"the plan's upper bound {plan.upper_bound} is below its value {plan.value}"
+        )
 
 
 # -- the four protocols ---------------------------------------------------------------------
@@ -229,11 +272,14 @@ class Engine(Protocol):
 
 @runtime_checkable
 class HasInstance(Protocol):
-    """An environment that is a B-DES instance; a planner can then compute its benchmark."""
+    """An environment that is a B-DES instance; a planner can then compute its benchmark.
+
+    External regret needs no more than this and ``Outcome.states``.
+    """
 
     @property
     def instance(self) -> Instance:
-        """The instance being played."""
+        """The instance being played: as many arms as ``n_arms``, means of r·q, states of q."""
 
 
 @runtime_checkable
@@ -257,7 +303,10 @@ class FusedEnvironment(Environment, Protocol):
     """An environment that can lay its luck open for a fused policy."""
 
     def open_rounds(self, n: int) -> World:
-        """Draw the luck of the next n rounds, all of which will be played through it."""
+        """Draw the luck of the next n rounds, all of which will be played through it.
+
+        With noise every time or never.
+        """
 
 
 @runtime_checkable

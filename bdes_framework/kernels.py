@@ -36,7 +36,7 @@ else:
         compiled anew in every process.
         """
         try:
-            dispatcher = numba.njit(cache=True)(function)
+            dispatcher: Any = numba.njit(cache=True)(function)
             if dispatcher is not function:  # as it is under NUMBA_DISABLE_JIT
                 dispatcher._cache = _Cache(dispatcher)
         # RuntimeError: numba found no place for a cache; OSError: it cannot read the source;
@@ -65,15 +65,20 @@ class _Cache:
 
     def load_overload(self, *arguments: Any) -> Any:
         """Return what is cached for a signature, or None."""
-        if self._stamp():
+        if not self._stamp():
+            return None
+        try:
+            return self._inner.load_overload(*arguments)
+        # A damaged file, or one that names a class of some package that is not here.
+        except Exception:
             with suppress(OSError):
-                return self._inner.load_overload(*arguments)
-        return None
+                self._inner.flush()
+            return None
 
     def save_overload(self, *arguments: Any) -> None:
         """Cache what was compiled for a signature; a full or locked disk is no reason to fail."""
         if self._stamp():
-            with suppress(OSError):
+            with suppress(Exception):
                 self._inner.save_overload(*arguments)
 
     def _stamp(self) -> bool:

@@ -5,15 +5,18 @@ state ``q0``; arm ``i`` pays ``r[i] * q`` on average, and then ``q += lam * (b[i
 """
 
 import math
+import sys
 from collections.abc import Sequence
+from decimal import Context, Decimal, localcontext
 from typing import NamedTuple
 
 import numpy as np
 from attrs import cmp_using, field, frozen
+from attrs.converters import optional
 
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.kernels import compiled, sweep_states
-from bdes_framework.schedule import Schedule, as_arms
+from bdes_framework.schedule import Schedule, as_arms, as_integer, holds_booleans
 from bdes_framework.text import quoted
 from bdes_framework.types import FloatArray, IntArray
 
@@ -22,8 +25,10 @@ def as_parameters(values: Sequence[float] | FloatArray) -> FloatArray:
     """Return one number per arm as a read-only array of its own, or refuse."""
     try:
         array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidValueError(f"expected one number per arm, got {quoted(values)}") from None
+    if holds_booleans(values):
+        raise InvalidValueError(f"expected numbers, not true or false, got {quoted(values)}")
     if array.ndim != 1 or array.size == 0:
         raise InvalidValueError(
             f"expected one number per arm and at least one arm, got shape {array.shape}"
@@ -45,7 +50,7 @@ def as_rate(value: float) -> float:
 
 
 def _as_state(value: float) -> float:
-    if not _is_number(value) or not 0 <= value < math.inf:
+    if not _is_number(value) or not 0 <= value <= sys.float_info.max:
         raise InvalidValueError(f"q0 must be a finite number of at least 0, got {quoted(value)}")
     return float(value)
 
@@ -202,6 +207,18 @@ class Instance:
         return total, q
 
 
+def _as_n_arms(value: int) -> int:
+    return as_integer(value, "n_arms", 1)
+
+
+def _as_horizon(value: int) -> int:
+    return as_integer(value, "horizon", 1)
+
+
+def _as_replenishing_arm(value: int) -> int:
+    return as_integer(value, "replenishing_arm", 0)
+
+
 @frozen
 class Problem:
     """What a learner may know before it starts.
@@ -220,24 +237,17 @@ class Problem:
         The state at the first pull.
     """
 
-    n_arms: int
-    horizon: int
-    lam: float | None = None
-    replenishing_arm: int | None = None
+    n_arms: int = field(converter=_as_n_arms)
+    horizon: int = field(converter=_as_horizon)
+    lam: float | None = field(default=None, converter=optional(as_rate))
+    replenishing_arm: int | None = field(default=None, converter=optional(_as_replenishing_arm))
     q0: float = field(default=1.0, converter=_as_state)
 
     def __attrs_post_init__(self) -> None:
-        for name, value in (("n_arms", self.n_arms), ("horizon", self.horizon)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InvalidValueError(
-                    f"{name} must be an integer of at least 1, got {quoted(value)}"
-                )
-        if self.lam is not None:
-            as_rate(self.lam)
         arm = self.replenishing_arm
-        if arm is not None and not (isinstance(arm, int) and 0 <= arm < self.n_arms):
+        if arm is not None and arm >= self.n_arms:
             raise InvalidValueError(
-                f"replenishing_arm must be an arm from 0 to {self.n_arms - 1}, got {quoted(arm)}"
+                f"replenishing_arm must be an arm from 0 to {self.n_arms - 1}, got {arm}"
             )
 
 
@@ -264,22 +274,25 @@ def settling_pulls(lam: float, eps: float) -> int:
     >>> settling_pulls(0.5, 0.1)
     5
     """
-    if as_rate(lam) == 0:
+    rate = as_rate(lam)
+    if rate == 0:
         raise InvalidValueError("the state never moves at lam = 0: N(lam) is infinite")
-    if not eps > 0:
-        raise InvalidValueError(f"eps must be above 0, got {quoted(eps)}")
-    target = lam * eps
-    if target >= 1:
-        return 0
-    if lam == 1:
-        return 1
-    pulls = max(math.ceil(math.log(target) / math.log1p(-lam)), 0)
-    # Rounding in the two logarithms can leave the ceiling one off, either way.
-    while (1 - lam) ** pulls > target:
-        pulls += 1
-    while pulls and (1 - lam) ** (pulls - 1) <= target:
-        pulls -= 1
-    return pulls
+    if not _is_number(eps) or not 0 < eps <= sys.float_info.max:
+        raise InvalidValueError(f"eps must be a finite number above 0, got {quoted(eps)}")
+    # For small lam, floats know neither 1 - lam nor all the digits of N(lam), which is about
+    # log(1/lam)/lam; twice the digits of 1/lam, and some to spare, do.
+    digits = 40 - 2 * math.floor(math.log10(rate))
+    with localcontext(Context(prec=digits)):
+        target = Decimal(rate) * Decimal(float(eps))
+        if target >= 1:
+            return 0
+        if rate == 1:
+            return 1
+        pulls = target.ln() / (1 - Decimal(rate)).ln()
+        # Where N(lam) is a whole number to begin with, rounding may leave it just above.
+        whole = pulls.to_integral_value()
+        is_whole = abs(pulls - whole) < Decimal("1e-20")
+        return int(whole) if is_whole else math.ceil(pulls)
 
 
 def alternating_limit(b_i: float, b_j: float, lam: float) -> float:

@@ -7,7 +7,7 @@ entries added to the tables. So a plugin that fails half-way leaves nothing behi
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import attrs
 from attrs import AttrsInstance, field, frozen
@@ -148,6 +148,13 @@ class Registrar:
                 f"{kind} {name!r}: {config.__name__} has a field {sorted(reserved)[0]!r},"
                 f" a reserved name ({', '.join(sorted(RESERVED_FIELDS))})"
             )
+        try:
+            get_type_hints(config, include_extras=True)
+        except Exception as error:
+            raise PluginError(
+                f"{kind} {name!r}: a type in {config.__name__} cannot be resolved:"
+                f" {type(error).__name__}: {error}"
+            ) from error
         self._entries.append(Entry(kind, name, config, build, self._plugin, self._distribution))
 
 

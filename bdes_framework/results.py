@@ -20,6 +20,21 @@ if TYPE_CHECKING:
     import polars
 
 
+COLUMNS = (
+    "environment",
+    "policy",
+    "horizon",
+    "replication",
+    "total_reward",
+    "total_mean",
+    "regret",
+    "error",
+    "diagnostics",
+    "key",
+)
+"""What a row of an export holds, in order."""
+
+
 @frozen(eq=False)
 class Curves:
     """The curves of one policy on one environment at one horizon, a row a replication.
@@ -120,18 +135,19 @@ class Run:
                 continue
             result = self._store.result(planned.key)
             assert result is not None
-            yield {
-                "environment": record.environment,
-                "policy": record.policy,
-                "horizon": record.horizon,
-                "replication": record.replication,
-                "total_reward": record.total_reward,
-                "total_mean": record.total_mean,
-                "regret": record.regret,
-                "error": record.error,
-                "diagnostics": result.diagnostics,
-                "key": planned.key,
-            }
+            values = (
+                record.environment,
+                record.policy,
+                record.horizon,
+                record.replication,
+                record.total_reward,
+                record.total_mean,
+                record.regret,
+                record.error,
+                result.diagnostics,
+                planned.key,
+            )
+            yield dict(zip(COLUMNS, values, strict=True))
 
     def close(self) -> None:
         """Close the database."""

@@ -7,23 +7,24 @@ fire here, in the parent process, at a run's boundaries.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
-from attrs import evolve, frozen
+import numpy as np
+from attrs import asdict, evolve, frozen
 
-from bdes_framework.cells import Cell, CellResult, build_environment, execute, failed
+from bdes_framework.cells import Cell, CellResult, build_environment, execute, explained, failed
 from bdes_framework.config import Experiment, load_experiment
 from bdes_framework.errors import ContractError, StoreError
 from bdes_framework.interfaces import Benchmark, Reference
 from bdes_framework.manager import Plugins
 from bdes_framework.records import CellRecord, RunRecord
 from bdes_framework.simulation import benchmark_of, log_checkpoints
-from bdes_framework.store import Store, benchmark_key, locked, open_store
-from bdes_framework.text import one_line, quoted
+from bdes_framework.store import DATABASE, LOCK, Store, benchmark_key, locked, open_store
+from bdes_framework.text import quoted
 
 RUNS = "runs"
 
@@ -105,6 +106,7 @@ def run_experiment(
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
     folder = run_folder(experiment, out)
+    _refuse_foreign(folder)
     _make_folder(folder)
     with locked(folder):
         store = open_store(folder, create=True)
@@ -114,6 +116,17 @@ def run_experiment(
         finally:
             store.close()
     return folder
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Refuse a folder that has something in it but is no run: its files may be dear to somebody."""
+    if folder.is_dir() and not (folder / DATABASE).exists():
+        strangers = sorted(path.name for path in folder.iterdir() if not path.name.startswith(LOCK))
+        if strangers:
+            raise StoreError(
+                f"{quoted(str(folder), 200)} is no run but has {quoted(strangers[0])} in it;"
+                " use another --out"
+            )
 
 
 def _make_folder(folder: Path) -> None:
@@ -141,12 +154,40 @@ def _claim(store: Store, folder: Path, experiment: Experiment) -> None:
                 for r in experiment.plugins.records
                 if r.state == "loaded"
             ],
+            "config": _plain(experiment),
             "cells": len(experiment.cells),
         }
         _write(folder / "experiment.toml", experiment.text)
-        _write(folder / "resolved.json", json.dumps(resolved, indent=2))
+        _write(folder / "resolved.json", json.dumps(resolved, indent=2, default=_as_list))
         store.set_meta("name", experiment.config.name)
         store.set_meta("identity", identity)
+
+
+def _plain(experiment: Experiment) -> dict[str, object]:
+    """Return the experiment with every grid expanded, every formula and arm worked out."""
+    parts = {
+        kind: {
+            (getattr(c, kind).label, c.horizon): getattr(c, kind).table for c in experiment.cells
+        }
+        for kind in ("environment", "policy")
+    }
+    return {
+        **asdict(experiment.config, recurse=False),
+        "plugins": asdict(experiment.config.plugins),
+        "environments": _labelled(parts["environment"]),
+        "policies": _labelled(parts["policy"]),
+    }
+
+
+def _labelled(tables: Mapping[tuple[str, int], object]) -> list[dict[str, object]]:
+    return [
+        {"label": label, "horizon": horizon, "table": table}
+        for (label, horizon), table in tables.items()
+    ]
+
+
+def _as_list(value: object) -> object:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
 
 
 def _write(path: Path, text: str) -> None:
@@ -194,7 +235,7 @@ class _Run:
             self._finish(self._taken(left, result.key, chosen), result)
         for cell in left.values():
             self._finish(cell, failed(cell.key, _NEVER_RETURNED, _NEVER_RETURNED))
-        jobs = {job.key: job for job in self._benchmark_jobs()}
+        jobs = {job.key: job for job in self._benchmark_jobs(retry_failed)}
         for planned in self._results(chosen, list(jobs.values()), plan_benchmark):
             self._taken(jobs, planned.key, chosen)
             self._store.save_benchmark(planned.key, planned.benchmark, planned.error)
@@ -234,7 +275,7 @@ class _Run:
         )
         self._plugins.announce("bdes_cell_finished", run=self._record, cell=record)
 
-    def _benchmark_jobs(self) -> Iterator[BenchmarkJob]:
+    def _benchmark_jobs(self, retry_failed: bool) -> Iterator[BenchmarkJob]:
         """Yield one job per instance and horizon that has no benchmark yet."""
         planner = self._experiment.config.benchmark
         if planner is False:
@@ -247,7 +288,8 @@ class _Run:
             if not basis or key in seen:
                 continue
             seen.add(key)
-            if self._store.benchmark(key) is None:
+            known = self._store.benchmark(key)
+            if known is None or (retry_failed and known[2]):
                 yield BenchmarkJob(key, cell, planner)
 
 
@@ -257,8 +299,8 @@ def plan_benchmark(plugins: Plugins, job: BenchmarkJob) -> BenchmarkResult:
         environment = build_environment(plugins, job.cell)
         checkpoints = log_checkpoints(job.cell.horizon, job.cell.checkpoints)
         benchmark = benchmark_of(environment, checkpoints, plugins.planner(job.planner))
-    except Exception as error:
-        return BenchmarkResult(job.key, None, one_line(f"{type(error).__name__}: {error}"))
+    except (Exception, SystemExit) as error:
+        return BenchmarkResult(job.key, None, explained(error)[0])
     return BenchmarkResult(job.key, benchmark)
 
 

@@ -7,13 +7,17 @@ A stream's place in the tree is a path of words and numbers, so that adding a br
 import hashlib
 from typing import TypeAlias
 
+import numpy as np
 from numpy.random import SFC64, Generator, SeedSequence
 
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.text import quoted
 
 Seed: TypeAlias = int | SeedSequence
-"""An integer of at least 0, or a place in a seed tree made from one."""
+"""An integer from 0 to 2^128 - 1, or a place in a seed tree made from one."""
+
+_SEEDS = 1 << 128
+"""numpy gives a seed below this four words of 32 bits; a larger one could run into a path."""
 
 
 def branch(seed: Seed, *path: int | str) -> SeedSequence:
@@ -23,7 +27,7 @@ def branch(seed: Seed, *path: int | str) -> SeedSequence:
     True
     """
     root = _root(seed)
-    key = tuple(_step(step) for step in path)
+    key = [word for step in path for word in _words(step)]
     return SeedSequence(entropy=root.entropy, spawn_key=(*root.spawn_key, *key))
 
 
@@ -35,13 +39,23 @@ def generator(seed: SeedSequence) -> Generator:
 def _root(seed: Seed) -> SeedSequence:
     if isinstance(seed, SeedSequence):
         return seed
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InvalidValueError(f"a seed must be an integer of at least 0, got {quoted(seed)}")
-    return SeedSequence(seed)
+    if (
+        isinstance(seed, bool)
+        or not isinstance(seed, int | np.integer)
+        or not 0 <= int(seed) < _SEEDS
+    ):
+        raise InvalidValueError(
+            f"a seed must be an integer from 0 to 2^128 - 1, got {quoted(seed)}"
+        )
+    return SeedSequence(int(seed))
 
 
-def _step(step: int | str) -> int:
-    if isinstance(step, int):
-        return step
-    # Words live far above any counter, so the two can never meet.
-    return (1 << 64) | int.from_bytes(hashlib.sha256(step.encode()).digest()[:8], "big")
+def _words(step: int | str) -> list[int]:
+    """Return one step of a path as four words of 32 bits.
+
+    numpy lays the words of a path end to end. As every step has as many as any other,
+    different paths are different words (as long as SHA-256 keeps their hashes apart).
+    """
+    text = f"word {step}" if isinstance(step, str) else f"number {int(step)}"
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return [int.from_bytes(digest[i : i + 4], "little") for i in range(0, 16, 4)]

@@ -245,15 +245,18 @@ def open_store(folder: Path, *, create: bool) -> Store:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold a run's folder for this process; a second one is refused, a killed one lets go."""
-    connection = sqlite3.connect(folder / LOCK, isolation_level=None, timeout=0)
-    try:
-        connection.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError:
-        connection.close()
-        raise StoreError(
-            f"{quoted(str(folder), 200)} is in use by another process; wait for it, or use"
-            " another --out"
-        ) from None
+    with _explained(folder / LOCK):
+        connection = sqlite3.connect(folder / LOCK, isolation_level=None, timeout=0)
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.DatabaseError as error:
+            connection.close()
+            if "locked" not in str(error):
+                raise
+            raise StoreError(
+                f"{quoted(str(folder), 200)} is in use by another process; wait for it, or use"
+                " another --out"
+            ) from None
     try:
         yield
     finally:

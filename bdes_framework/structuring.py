@@ -23,6 +23,7 @@ from cattrs.gen import make_dict_structure_fn
 
 from bdes_framework.errors import BdesError, ConfigError, Mistake
 from bdes_framework.interfaces import Kind
+from bdes_framework.schedule import holds_booleans
 from bdes_framework.text import did_you_mean, listed, one_line, quoted
 
 T = TypeVar("T", bound=AttrsInstance)
@@ -87,9 +88,13 @@ def _integer(value: object, _: object) -> int:
 def _number(value: object, _: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise _RefusedError(f"expected a number, got {quoted(value)}")
-    if math.isnan(value):
+    try:
+        number = float(value)
+    except OverflowError:
+        raise _RefusedError(f"expected a smaller number, got {quoted(value)}") from None
+    if math.isnan(number):
         raise _RefusedError("expected a number, got NaN")
-    return float(value)
+    return number
 
 
 def _string(value: object, _: object) -> str:
@@ -138,25 +143,37 @@ def _union(hint: Any) -> Callable[[object, object], object]:
 
 def _array(hint: Any) -> Callable[[object, object], object]:
     (dtype,) = get_args(get_args(hint)[1])
+    floating = np.issubdtype(dtype, np.floating)
+    wanted = "numbers" if floating else "integers"
 
     def hook(value: object, _: object) -> object:
+        refusal = _RefusedError(f"expected a list of {wanted}, got {quoted(value)}")
         if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str | bytes):
-            raise _RefusedError(f"expected a list of numbers, got {quoted(value)}")
+            raise refusal
         try:
             array = np.array(value)
-        except ValueError:
-            raise _RefusedError(f"expected a list of numbers, got {quoted(value)}") from None
-        wanted = np.issubdtype(dtype, np.floating)
-        if array.size and not (
-            np.issubdtype(array.dtype, np.integer)
-            or (wanted and np.issubdtype(array.dtype, np.floating))
-        ):
-            raise _RefusedError(
-                f"expected a list of {'numbers' if wanted else 'integers'}, got {quoted(value)}"
-            )
-        return array.astype(dtype)
+        except ValueError:  # lists of different lengths
+            raise refusal from None
+        if array.size and (holds_booleans(value) or not _are_numbers(array, floating)):
+            raise refusal
+        try:
+            converted = array.astype(dtype)
+        except OverflowError:
+            converted = None
+        if converted is None or not (floating or np.array_equal(converted, array)):
+            raise _RefusedError(f"expected smaller {wanted}, got {quoted(value)}")
+        return converted
 
     return hook
+
+
+def _are_numbers(array: np.ndarray[Any, Any], floating: bool) -> bool:
+    """Say whether all are integers or, if allowed, floats; numpy keeps huge ones as objects."""
+    if array.dtype == object:
+        return all(isinstance(number, int) for number in array.flat)
+    return np.issubdtype(array.dtype, np.integer) or (
+        floating and np.issubdtype(array.dtype, np.floating)
+    )
 
 
 def _reference(hint: Any) -> Callable[[object, object], object]:

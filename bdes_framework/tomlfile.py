@@ -11,10 +11,16 @@ LARGEST_FILE = 16 * 1024 * 1024
 def read_toml(path: Path) -> dict[str, object]:
     """Return a TOML file's tables, or raise ConfigError saying why it cannot be read."""
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise ConfigError([Mistake("", "is larger than 16 MiB")], str(path))
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        size, content = path.stat().st_size, b""
+        if size <= LARGEST_FILE:
+            content = path.read_bytes()
     except OSError as error:
         raise ConfigError([Mistake("", error.strerror or str(error))], str(path)) from None
+    if size > LARGEST_FILE:
+        raise ConfigError([Mistake("", "is larger than 16 MiB")], str(path))
+    try:
+        return tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError([Mistake("", f"is not valid TOML: {error}")], str(path)) from None
+    except ValueError:  # int(): tomllib lets it through
+        raise ConfigError([Mistake("", "has a number with too many digits")], str(path)) from None

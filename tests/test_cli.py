@@ -218,6 +218,20 @@ def test_a_run_is_shown_listed_exported_and_compared(demo: Path) -> None:
     assert pyarrow.parquet.read_table(demo / "x.parquet").num_rows == 6
 
 
+def test_an_export_that_cannot_be_written_exits_2_and_other_seeds_are_not_paired(
+    demo: Path,
+) -> None:
+    bdes("run", "demo.toml", "--out", "one", "--engine", "serial", cwd=demo)
+    done = bdes("export", "one", "--out", "no/where.csv", cwd=demo)
+    assert done.returncode == 2
+    assert "cannot write" in done.stderr
+    (demo / "demo.toml").write_text(FILE.replace("seed = 1", "seed = 2"))
+    bdes("run", "demo.toml", "--out", "two", "--engine", "serial", cwd=demo)
+    compared = bdes("compare", "one", "two", cwd=demo)
+    assert compared.returncode == 0
+    assert "different seeds" in compared.stderr
+
+
 def test_showing_what_is_no_run_exits_2(tmp_path: Path) -> None:
     done = bdes("show", str(tmp_path))
     assert done.returncode == 2
@@ -267,7 +281,7 @@ def test_a_run_whose_cells_fail_exits_1_and_names_them(tmp_path: Path, good_plug
     (tmp_path / "run.toml").write_text(FILE)
     done = bdes("run", "run.toml", cwd=tmp_path)
     assert done.returncode == 1
-    assert "round 0: ask returned arm 6; arms go from 0 to 1" in done.stderr
+    assert "round 0 (counted from 0): ask returned arm 6; arms go from 0 to 1" in done.stderr
     assert "6 of 6 cells failed" in done.stderr
 
 

@@ -132,10 +132,23 @@ def test_names_labels_and_more_replications_change_no_key(folder: Path) -> None:
         ),
         (("lam = 0.3", "gamma = 0.3"), "environments[0].gamma: is not a parameter"),
         (
-            ("r = [0.9, 0.3]", 'arms = { file = "x.csv" }'),
+            (
+                "r = [0.9, 0.3]\nb = [0.1, 1.0]",
+                'arms = { file = "x.csv" }',
+            ),
             "environments[0].arms: cannot read x.csv",
         ),
-        (("r = [0.9, 0.3]", "arms = { n = 3 }"), "arms: arms need either 'file' or 'generator'"),
+        (("lam = 0.3", "lam = [0.3, 0.3]"), "environments[0].lam: has '0.3' twice in its grid"),
+        (("lam = 0.3", 'lam = [0.3, "0.3"]'), "has '0.3' twice in its grid"),
+        (
+            ("r = [0.9, 0.3]", 'r = [0.9]\narms = { generator = "uniform", n = 2 }'),
+            "arms: stands for r and b: give one or the other",
+        ),
+        (("benchmark", "checkpoints = 100000\nbenchmark"), "checkpoints: must be at most 10,000"),
+        (
+            ("r = [0.9, 0.3]\nb = [0.1, 1.0]", "arms = { n = 3 }"),
+            "arms: arms need either 'file' or 'generator'",
+        ),
         (
             ('use = "mine"', 'name = "mine"'),
             "policies[0]: expected the name of a policy or a table",

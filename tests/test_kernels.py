@@ -1,6 +1,7 @@
 """Compiling: what is cached on disk goes stale with everything compiled into it."""
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -106,9 +107,25 @@ def test_a_changed_constant_of_another_file_is_compiled_in_anew(package: Package
     assert package.run() == [112.5, 0]
 
 
+@pytest.mark.parametrize(
+    ("kind", "damage"),
+    [
+        ("nbc", b"not a pickle"),
+        # A pickle that names a class of a package that is not here.
+        ("nbi", pickle.dumps(numba.__version__) + b"cno_such_module\nThing\n."),
+    ],
+    ids=["data", "index"],
+)
+def test_a_damaged_cache_is_made_anew(package: Package, kind: str, damage: bytes) -> None:
+    assert package.run() == [111.0, 1]
+    for file in package.folder.rglob(f"caller.caller*.{kind}"):
+        file.write_bytes(damage)
+    assert package.run() == [111.0, 1]
+    assert package.run() == [111.0, 0]
+
+
 def test_with_the_compiler_switched_off_functions_stay_as_they_are(package: Package) -> None:
-    code = "from cached_package.caller import caller\nprint(caller(100.0), hasattr(caller, 'stats'))"
-    code = code.replace("hasattr(caller, 'stats')", "int(hasattr(caller, 'stats'))")
+    code = RUN.replace("sum(caller.stats.cache_misses.values())", "int(hasattr(caller, 'stats'))")
     assert package.run(code, NUMBA_DISABLE_JIT="1") == [111.0, 0]
 
 

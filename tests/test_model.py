@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -87,9 +88,10 @@ def test_millions_of_pulls_are_valued_and_a_billion_repeats_cost_nothing() -> No
 def test_the_sweep_stays_on_the_closed_form_over_a_million_pulls(lam: float) -> None:
     instance = Instance([1.0], [0.15], lam)
     states = instance.states(np.zeros(10**6, dtype=np.int64))
-    exact = [state_after_repeating(1.0, 0.15, lam, n) for n in (0, 1, 10, 1000, 10**6 - 1)]
+    pulls = [*range(1000), *range(1000, 10**6, 1000), 10**6 - 1]
+    exact = [state_after_repeating(1.0, 0.15, lam, n) for n in pulls]
     tolerance = 1e-12 if lam >= 1e-3 else 1e-10
-    np.testing.assert_allclose(states[[0, 1, 10, 1000, -1]], exact, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(states[pulls], exact, rtol=0, atol=tolerance)
 
 
 def test_a_long_irregular_schedule_stays_on_the_closed_form_sum() -> None:
@@ -97,12 +99,16 @@ def test_a_long_irregular_schedule_stays_on_the_closed_form_sum() -> None:
     b = rng.random(5)
     arms = rng.integers(0, 5, 10**6)
     for lam, tolerance in ((0.3, 1e-12), (1e-3, 1e-12), (1e-5, 1e-10)):
-        instance = Instance(np.ones(5), b, lam)
-        t = 999_999
-        # q_t = (1-lam)^t + lam * sum over s < t of (1-lam)^(t-1-s) b[arm_s], summed exactly.
-        weights = lam * (1 - lam) ** np.arange(t - 1, -1, -1.0)
-        exact = math.fsum(weights * b[arms[:t]]) + (1 - lam) ** t
-        assert instance.states(arms)[t] == pytest.approx(exact, abs=tolerance)
+        states = Instance(np.ones(5), b, lam).states(arms)
+        # The weights of what was pulled so long ago that it is below the last bit are left out.
+        longest = min(10**6, math.ceil(math.log(1e-20) / math.log1p(-lam)))
+        weights = lam * (1 - lam) ** np.arange(longest - 1, -1, -1.0)
+        for t in [0, 1, 2, 3, 10, 100, 1000, *range(20_011, 10**6, 40_009), 999_999]:
+            # q_t = (1-lam)^t + lam * sum over s < t of (1-lam)^(t-1-s) b[arm_s], summed exactly.
+            recent = arms[max(t - longest, 0) : t]
+            earlier = math.fsum(weights[longest - recent.size :] * b[recent])
+            exact = earlier + (1 - lam) ** t
+            assert states[t] == pytest.approx(exact, abs=tolerance), t
 
 
 @pytest.mark.parametrize("lam", [1e-4, 0.01, 0.3, 0.5, 0.99, 1.0])
@@ -113,6 +119,48 @@ def test_settling_pulls_is_the_smallest_number_that_settles(lam: float, eps: flo
     assert n == 0 or (1 - lam) ** (n - 1) > lam * eps
     for q, b in itertools.product((0.0, 1.0), repeat=2):
         assert abs(state_after_repeating(q, b, lam, n) - b) <= eps
+
+
+def exact_logarithm(value: Fraction) -> Fraction:
+    """Return ln(value), 0 < value < 1, to more than 50 digits: halvings, and atanh's series."""
+    scale, total = 10**60, 0
+    halvings = math.ceil(-math.log2(value)) - 1
+    for x, times in ((value * 2**halvings, 1), (Fraction(1, 2), halvings)):
+        y = (x - 1) / (x + 1)
+        series = sum(int(y ** (2 * k + 1) * scale) // (2 * k + 1) for k in range(70))
+        total += 2 * times * series
+    return Fraction(total, scale)
+
+
+@pytest.mark.parametrize("eps", [0.5, 0.1, 1e-3])
+@pytest.mark.parametrize("lam", [1e-9, 1e-12, 1e-17])
+def test_settling_pulls_is_exact_for_small_rates(lam: float, eps: float) -> None:
+    n, rate = settling_pulls(lam, eps), Fraction(lam)
+    # log(1 - rate) lies between these two, as its series shows.
+    low, high = -(rate + rate**2 / 2 + rate**3 / 2), -(rate + rate**2 / 2 + rate**3 / 3)
+    target = exact_logarithm(rate * Fraction(eps))
+    assert n * high <= target
+    assert (n - 1) * low > target
+
+
+@pytest.mark.parametrize("lam", [1e-100, 1e-300, 5e-324])
+def test_settling_pulls_is_found_at_any_rate(lam: float) -> None:
+    assert settling_pulls(lam, 0.1) * Fraction(lam) == pytest.approx(-math.log(lam) - math.log(0.1))
+
+
+def test_whole_numbers_of_settling_pulls_are_not_rounded_up() -> None:
+    # (1/2)^(k+1) is exactly lam·eps = 1/2·2^-k.
+    for k in range(1, 60):
+        assert settling_pulls(0.5, 0.5**k) == k + 1
+    assert settling_pulls(1.0, 0.5) == 1
+    assert settling_pulls(0.5, 2.0) == 0
+    assert settling_pulls(1e-200, 1e-200) > 10**202
+
+
+@pytest.mark.parametrize("eps", [0.0, -1.0, math.nan, math.inf, "x", True])
+def test_a_bad_eps_is_refused(eps: float) -> None:
+    with pytest.raises(InvalidValueError, match="eps"):
+        settling_pulls(0.5, eps)
 
 
 def test_nothing_settles_at_lam_zero() -> None:
@@ -140,6 +188,12 @@ def test_alternating_for_long_reaches_the_limit(lam: float) -> None:
         ([0.5], [math.inf], 0.5, 1.0, "finite"),
         ([-0.1], [0.5], 0.5, 1.0, "at least 0"),
         (["x"], [0.5], 0.5, 1.0, "number"),
+        ([True, 0.5], [0.5, 0.5], 0.5, 1.0, "not true or false"),
+        ([0.5], [True], 0.5, 1.0, "not true or false"),
+        (np.array([True]), [0.5], 0.5, 1.0, "not true or false"),
+        ([0.5, np.False_], [0.5, 0.5], 0.5, 1.0, "not true or false"),
+        ([10**400], [0.5], 0.5, 1.0, "number"),
+        ([0.5], [0.5], 0.5, 10**400, "q0"),
         ([0.5], [0.5], 1.1, 1.0, r"\[0, 1\]"),
         ([0.5], [0.5], math.nan, 1.0, r"\[0, 1\]"),
         ([0.5], [0.5], True, 1.0, r"\[0, 1\]"),
@@ -158,7 +212,9 @@ def test_planners_may_be_given_numbers_above_one() -> None:
     assert Instance([5.0], [3.0], 0.5, 2.0).value([0, 0]) == pytest.approx(5 * 2 + 5 * 2.5)
 
 
-@pytest.mark.parametrize("arms", [[2], [-1], [], [0.5], [[0]]])
+@pytest.mark.parametrize(
+    "arms", [[2], [-1], [], [0.5], [[0]], [True, 0], [np.True_], [10**30], [2**63]]
+)
 def test_bad_arms_are_refused(arms: list[int]) -> None:
     with pytest.raises(InvalidValueError):
         Instance([0.5, 0.5], [0.5, 0.5], 0.5).states(arms)
@@ -184,6 +240,10 @@ def test_an_instance_cannot_be_changed_from_outside() -> None:
         {"lam": 2.0},
         {"replenishing_arm": 3},
         {"replenishing_arm": -1},
+        {"replenishing_arm": True},
+        {"replenishing_arm": 1.0},
+        {"n_arms": True},
+        {"horizon": np.True_},
         {"q0": math.nan},
     ],
 )

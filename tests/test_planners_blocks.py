@@ -22,7 +22,7 @@ from tests.planner_oracles import clickbait_arms, random_arms
 def test_no_sequence_beats_the_moves_of_a_block_by_more_than_the_loss(seed: int) -> None:
     """All sequences of 8 pulls, over states and over convex functions of the state after."""
     problem = reduce(Instance(*clickbait_arms(seed, 3), 1e-4, q0=0.8))
-    step = block_step(problem, 2048 * 8, 1e-4)
+    step = block_step(problem, 2048 * 8, 1e-4, (problem.low, problem.high))
     assert step.rounds == 8
     assert len(step.runs) < problem.n_arms**8
     sequences = np.array(list(itertools.product(range(problem.n_arms), repeat=8)))
@@ -45,7 +45,7 @@ def test_no_sequence_beats_the_moves_of_a_block_by_more_than_the_loss(seed: int)
 
 def test_a_move_pays_and_shifts_what_its_arms_do() -> None:
     problem = reduce(Instance(*clickbait_arms(1, 20), 1e-6))
-    step = block_step(problem, 10**6, 1e-5)
+    step = block_step(problem, 10**6, 1e-5, (problem.low, problem.high))
     assert step.rounds > 1
     for move in range(len(step.runs)):
         (segment,) = step.segments(np.array([move]))

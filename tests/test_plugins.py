@@ -16,6 +16,14 @@ Good = Callable[[str], str]
 
 RAISES_ON_IMPORT = "raise OSError('the disk is on fire')"
 EXITS_ON_IMPORT = "import sys; sys.exit(3)"
+UNREADABLE = """
+from bdes_framework import PluginError
+class Own(BaseException):
+    pass
+class Unreadable(BaseException):  # PluginError):
+    def __str__(self):
+        raise Own
+"""
 HALF_WAY = """
     registrar.policy("second", Config, build)
     raise KeyError("half-way")
@@ -38,6 +46,30 @@ BROKEN: dict[str, tuple[Callable[[Good], str], str]] = {
     "newer API": (
         lambda good: good("x").replace("API_VERSION = 1", "API_VERSION = 2"),
         "written for API version 2, newer than this framework's 1",
+    ),
+    "API before the first": (
+        lambda good: good("x").replace("API_VERSION = 1", "API_VERSION = 0"),
+        "written for API version 0; the first was 1",
+    ),
+    "exception of its own kind": (
+        lambda good: "class Own(BaseException): pass\nraise Own('of its own kind')",
+        "Own: of its own kind",
+    ),
+    "exception without a message": (
+        lambda good: UNREADABLE + "raise Unreadable",
+        "Unreadable: (its message cannot be read: Own)",
+    ),
+    "plugin error without a message": (
+        lambda good: UNREADABLE.replace("BaseException):  #", "") + "raise Unreadable",
+        "(its message cannot be read: Own)",
+    ),
+    "cancelled": (
+        lambda good: "import asyncio\nraise asyncio.CancelledError('stop')",
+        "CancelledError: stop",
+    ),
+    "type of a field cannot be resolved": (
+        lambda good: good("x").replace("'''Always plays arm 0.'''", "size: 'Missing' = 1"),
+        "policy 'x': a type in Config cannot be resolved: NameError: name 'Missing'",
     ),
     "no API": (
         lambda good: good("x").replace("BDES_API_VERSION = 1", ""),
@@ -143,6 +175,68 @@ def test_two_distributions_with_one_entry_point_name_do_not_both_load(
     assert "already loaded from ant" in plugins.records[-1].reason
 
 
+HOOKS_ONLY = """
+from bdes_framework import hookimpl
+BDES_API_VERSION = 1
+@hookimpl
+def bdes_run_started(run):
+    pass
+"""
+
+
+@pytest.mark.parametrize("hooks_only", [True, False])
+def test_one_module_under_two_names_loads_once(
+    install: Install, good_plugin: Good, hooks_only: bool
+) -> None:
+    site = install("ant", HOOKS_ONLY if hooks_only else good_plugin("mine"))
+    points = next(site.glob("ant-*.dist-info")) / "entry_points.txt"
+    points.write_text(points.read_text() + "bee = ant\n")
+    install("zebra", good_plugin("sound"))
+    plugins = bdes.load_plugins()
+    assert record_of(plugins, "ant").state == "loaded"
+    assert record_of(plugins, "bee").state == "failed"
+    assert "is the same object as plugin 'ant'" in record_of(plugins, "bee").reason
+    assert record_of(plugins, "zebra").state == "loaded"
+
+
+def test_an_object_that_equals_everything_leaves_nothing_behind(
+    install: Install, good_plugin: Good
+) -> None:
+    equal = """
+class Equal:
+    BDES_API_VERSION = 1
+    def __eq__(self, other):
+        return True
+    __hash__ = None
+    @hookimpl
+    def bdes_register(self, registrar):
+        registrar.policy("equal", Config, build)
+plugin = Equal()
+"""
+    install("ant", good_plugin("mine"))
+    install("bee", good_plugin("theirs") + equal, target="bee:plugin")
+    plugins = bdes.load_plugins()
+    assert record_of(plugins, "ant").state == "loaded"
+    assert record_of(plugins, "bee").state == "failed"
+    assert "equal" not in {entry.name for entry in plugins.entries()}
+
+
+def test_an_interrupt_is_not_taken_for_a_broken_plugin(install: Install) -> None:
+    install("slow-one", "raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        bdes.load_plugins()
+
+
+def test_hooks_of_a_plugin_whose_names_are_taken_are_never_called(
+    install: Install, good_plugin: Good
+) -> None:
+    install("ant", good_plugin("shared"))
+    install("zebra", good_plugin("shared") + HOOKS_ONLY.replace("pass", "raise OSError('called')"))
+    plugins = bdes.load_plugins()
+    assert record_of(plugins, "zebra").state == "failed"
+    plugins.announce("bdes_run_started", run=None)
+
+
 def test_disabling_by_plugin_or_distribution_does_not_even_import(
     install: Install, good_plugin: Good
 ) -> None:
@@ -214,6 +308,19 @@ def test_plugins_are_chosen_by_a_config_file(tmp_path: Path, good_plugin: Good) 
     assert record_of(plugins, "bdes_engines").state == "disabled"
     assert record_of(plugins, "mine").version.startswith("sha256:")
     assert {e.name for e in plugins.entries(Kind.POLICY)} >= {"mine", "inner"}
+
+
+def test_a_file_with_a_number_of_too_many_digits_is_refused(tmp_path: Path) -> None:
+    config = tmp_path / "experiment.toml"
+    config.write_text(f"horizon = {'1' * 5000}\n")
+    with pytest.raises(ConfigError, match=r"experiment\.toml: has a number with too many digits"):
+        bdes.load_plugins(config)
+    config.write_text("x" * (16 * 1024 * 1024 + 1))
+    with pytest.raises(ConfigError, match="is larger than 16 MiB"):
+        bdes.load_plugins(config)
+    config.write_bytes(b"name = '\xff'")
+    with pytest.raises(ConfigError, match="is not valid TOML"):
+        bdes.load_plugins(config)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from bdes_framework import (
     load_run,
     run_experiment,
 )
+from bdes_framework.cli.run import show_run
 from bdes_framework.runs import run_folder
 from bdes_framework.store import locked, open_store
 from tests.test_config import FILE
@@ -212,6 +213,57 @@ def test_another_version_of_a_plugin_gets_a_folder_of_its_own(
     second = run_experiment("demo.toml")
     assert second != first
     assert not {row[0] for row in dump(first)} & {row[0] for row in dump(second)}
+
+
+def test_a_folder_with_somebody_s_files_is_refused(folder: Path) -> None:
+    (folder / "mine").mkdir()
+    (folder / "mine" / "experiment.toml").write_text("dear to me")
+    with pytest.raises(StoreError, match=r"is no run but has 'experiment\.toml' in it"):
+        run_experiment(folder / "demo.toml", out=folder / "mine")
+    assert (folder / "mine" / "experiment.toml").read_text() == "dear to me"
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("import sys; sys.exit(0)", "SystemExit: 0"),
+        ("raise type('Odd', (Exception,), {'__str__': lambda self: 1 / 0})()", "Odd, which cannot"),
+        ("raise OSError('\\udc80')", "OSError"),
+    ],
+)
+def test_however_a_policy_fails_the_others_go_on(
+    folder: Path, good_plugin: Good, fault: str, error: str
+) -> None:
+    failing(folder, good_plugin)
+    source = good_plugin("mine").replace("        pass", f"        {fault}")
+    (folder / "mine.py").write_text(source)
+    run = load_run(run_experiment(folder / "demo.toml", out=folder / "run", engine="serial"))
+    by_policy = {cell.policy: cell.error or "" for cell in run.cells()}
+    assert by_policy["mine"].startswith(error)
+    assert by_policy["other"] == ""
+
+
+def test_diagnostics_that_cannot_be_written_fail_their_own_cell(
+    folder: Path, good_plugin: Good
+) -> None:
+    source = good_plugin("mine").replace(
+        "        pass", "        pass\n    def diagnostics(self):\n"
+        "        d = {}\n        d['x'] = d\n        return d",
+    )  # fmt: skip
+    (folder / "mine.py").write_text(source)
+    run = load_run(run_experiment(folder / "demo.toml", out=folder / "run", engine="serial"))
+    assert all("ValueError" in (cell.error or "") for cell in run.cells())
+
+
+def test_a_local_package_s_version_covers_all_its_modules(folder: Path, good_plugin: Good) -> None:
+    package = folder / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .inner import bdes_register, BDES_API_VERSION\n")
+    (package / "inner.py").write_text(good_plugin("mine"))
+    (folder / "demo.toml").write_text(FILE.replace("mine.py", "./package"))
+    before = {cell.key for cell in load_experiment(folder / "demo.toml").cells}
+    (package / "inner.py").write_text(good_plugin("mine") + "\n# changed\n")
+    assert not before & {cell.key for cell in load_experiment(folder / "demo.toml").cells}
 
 
 def test_a_second_process_on_one_folder_is_refused(folder: Path) -> None:
@@ -441,10 +493,21 @@ def test_a_planner_that_raises_costs_regret_and_nothing_else(folder: Path) -> No
     broken = PLANNER.replace(
         "schedule = Schedule", "raise OSError('no plan')\n        schedule = Schedule"
     )
-    run = load_run(run_experiment(with_planner(folder, broken), out=folder / "run"))
+    broken = broken.replace(
+        "        raise OSError",
+        f"        import os\n        if os.path.exists({str(folder / 'broken')!r}): raise OSError",
+    )
+    (folder / "broken").touch()
+    file = with_planner(folder, broken)
+    run = load_run(run_experiment(file, out=folder / "run"))
     assert [cell.regret for cell in run.cells()] == [None] * 6
     assert [cell.error for cell in run.cells()] == [None] * 6
     assert run.benchmark_errors() == ["OSError: no plan"]
+    assert show_run(folder / "run") == 1
+    (folder / "broken").unlink()
+    run_experiment(file, out=folder / "run", retry_failed=True)
+    assert show_run(folder / "run") == 0
+    assert all(cell.regret is not None for cell in load_run(folder / "run").cells())
 
 
 ENGINE = """

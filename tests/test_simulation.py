@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,11 +23,16 @@ from bdes_framework import (
     InvalidValueError,
     Outcome,
     Plan,
+    Problem,
+    Record,
     Schedule,
+    World,
     benchmark_of,
+    compiled,
     des_regret,
     external_regret,
     log_checkpoints,
+    play_round,
     simulate,
 )
 from bdes_framework.simulation import CHUNK
@@ -36,6 +41,7 @@ PLUGINS = bdes.load_plugins()
 ARMS = {"r": [0.9, 0.3, 0.5], "b": [0.1, 1.0, 0.5], "lam": 0.3}
 
 NOISE = """
+import math
 import numpy as np
 from attrs import frozen
 from bdes_framework import hookimpl
@@ -56,9 +62,35 @@ class Uniform:
     def sample(self, size, rng):
         return self.width * (2 * rng.random(size) - 1)
 
+@frozen
+class WrongConfig:
+    fault: str
+    since: int = 0
+
+class Wrong:
+    sigma = 1.0
+    def __init__(self, config):
+        self.config, self.draws = config, 0
+    def sample(self, size, rng):
+        self.draws += 1
+        good = np.zeros(size)
+        if self.draws <= self.config.since:
+            return good
+        return {
+            "short": good[:-1],
+            "long": np.zeros(size + 1),
+            "empty": np.empty(0),
+            "list": good.tolist(),
+            "nothing": None,
+            "2-d": good[:, np.newaxis],
+            "32 bits": good.astype(np.float32),
+            "nan": np.full(size, math.nan),
+        }[self.config.fault]
+
 @hookimpl
 def bdes_register(registrar):
     registrar.noise_model("test-uniform", Config, lambda config, context: Uniform(config.width))
+    registrar.noise_model("test-wrong", WrongConfig, lambda config, context: Wrong(config))
 """
 
 
@@ -163,6 +195,50 @@ def test_the_environment_refuses_arms_that_do_not_exist(arms: list[int]) -> None
 
 
 @pytest.mark.parametrize(
+    ("arms", "message"),
+    [
+        (np.array([0.0, 1.0]), r"float64, shape \(2,\)"),
+        (np.array([True, False]), r"bool, shape \(2,\)"),
+        (np.array(1), r"int64, shape \(\)"),
+        (np.array([[0, 1]]), r"int64, shape \(1, 2\)"),
+        ([0, 1], "got list"),
+        (None, "got NoneType"),
+        (np.array([2**63 + 1], dtype=np.uint64), "plays arm -"),
+    ],
+)
+def test_the_environment_refuses_what_are_no_arms(arms: Any, message: str) -> None:
+    with pytest.raises(InvalidValueError, match=message):
+        environment().pull(arms)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, ">i8"])
+def test_other_integers_and_strided_views_are_arms_too(dtype: Any) -> None:
+    arms = script(1000)
+    expected = environment().pull(arms).rewards
+    np.testing.assert_array_equal(environment().pull(arms.astype(dtype)).rewards, expected)
+    strided = np.repeat(arms, 2)[::2]
+    assert not strided.flags.c_contiguous
+    np.testing.assert_array_equal(environment().pull(strided).rewards, expected)
+
+
+def test_a_config_keeps_what_it_was_given_and_knows_its_like() -> None:
+    config = PLUGINS.entry(bdes.Kind.ENVIRONMENT, "bernoulli").config
+    r = np.array([0.9, 0.3, 0.5])
+    one: Any = config(**(ARMS | {"r": r}))
+    r[0] = 0.1
+    assert one.r[0] == 0.9
+    for values in (one.r, one.b):
+        with pytest.raises(ValueError, match="read-only"):
+            values[0] = 0.1
+    assert one == config(**ARMS)
+    assert one != config(**(ARMS | {"r": r}))
+    assert one != config(**(ARMS | {"b": [0.1, 1.0, 0.4]}))
+    assert one != config(**(ARMS | {"lam": 0.4}))
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(one)
+
+
+@pytest.mark.parametrize(
     "wrong", [{"r": [1.2, 0.3, 0.5]}, {"b": [0.1, 1.5, 0.5]}, {"q0": 2.0}, {"lam": -0.1}]
 )
 def test_only_probabilities_are_simulated(wrong: dict[str, Any]) -> None:
@@ -194,6 +270,22 @@ def test_noise_moves_probabilities_not_states_and_is_clipped(with_noise: bdes.Pl
     noise = p / r - outcome.means / r
     assert np.abs(noise).max() <= 0.8 + 1e-12
     assert abs(outcome.rewards.mean() - p.mean()) < 4 * 0.5 / math.sqrt(arms.size)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("since", [0, 5])
+@pytest.mark.parametrize(
+    "fault", ["short", "long", "empty", "list", "nothing", "2-d", "32 bits", "nan"]
+)
+def test_a_noise_model_that_breaks_its_contract_is_named(
+    with_noise: bdes.Plugins, fault: str, since: int, fused: bool
+) -> None:
+    noise = {"use": "test-wrong", "fault": fault, "since": 0 if fused else since}
+    played = with_noise.environment("bernoulli", seed=1, **ARMS, noise=noise)
+    late_nan = fault == "nan" and noise["since"]
+    message = "probabilities are not finite" if late_nan else r"noise model .*\.Wrong: sample\(4, "
+    with pytest.raises(ContractError, match=message):
+        simulate(played, InTurn() if fused else Scripted(script(40), [4]), 40 if not fused else 4)
 
 
 # -- the loop -------------------------------------------------------------------------------
@@ -286,7 +378,7 @@ class Answer:
     ("wrong", "message"),
     [
         (np.array([3]), "returned arm 3; arms go from 0 to 2"),
-        (np.array([0, -1]), "round 6: ask returned arm -1"),
+        (np.array([0, -1]), r"round 6 \(counted from 0\): ask returned arm -1"),
         (np.array([1.0]), "got array of float64"),
         (np.array([math.nan]), "nan"),
         (np.array([1], dtype=np.int32), "got array of int32"),
@@ -309,32 +401,256 @@ def test_a_policy_that_breaks_its_contract_is_named_with_round_and_value(
 
 @define
 class FaultyEnvironment:
-    outcome: Outcome
+    """Pays one half, until it brings something else from some round on."""
 
-    @property
-    def n_arms(self) -> int:
-        return 3
+    wrong: Any = None
+    since: int = 0
+    n_arms: Any = 3
+    _round: int = 0
 
     def pull(self, arms: IntArray) -> Outcome:
-        return self.outcome
+        self._round += arms.size
+        if self._round > self.since:
+            return self.wrong(arms.size)  # type: ignore[no-any-return]
+        return Outcome(np.full(arms.size, 0.5), np.full(arms.size, 0.5))
+
+
+def spoilt(n: int) -> FloatArray:
+    return np.full(n, math.nan)
+
+
+WRONG_OUTCOMES: dict[str, Any] = {
+    "pull must return an Outcome, got None": lambda n: None,
+    "pull must return an Outcome, got 0.5": lambda n: 0.5,
+    r"rewards as array of float64, shape \(.,\), got list": lambda n: Outcome([0.5] * n, spoilt(n)),  # type: ignore[arg-type]
+    "rewards as .* got array of <U3": lambda n: Outcome(np.full(n, "0.5"), np.zeros(n)),
+    "rewards as .* got array of int64": lambda n: Outcome(np.zeros(n, dtype=int), np.zeros(n)),
+    r"means as .* shape \(5,\)": lambda n: Outcome(np.zeros(n), np.zeros(5)),
+    r"rewards as .* shape \(., 1\)": lambda n: Outcome(np.zeros((n, 1)), np.zeros(n)),
+    r"rewards as .* shape \(\)": lambda n: Outcome(np.array(0.5), np.zeros(n)),
+    "means as .* got NoneType": lambda n: Outcome(np.zeros(n), None),  # type: ignore[arg-type]
+    "rewards are not finite": lambda n: Outcome(spoilt(n), np.zeros(n)),
+    "means are not finite": lambda n: Outcome(np.zeros(n), spoilt(n)),
+}
+WRONG_EXTRAS: dict[str, Any] = {
+    "probabilities as .* got list": lambda n: Outcome(np.zeros(n), np.zeros(n), [0.5] * n),  # type: ignore[arg-type]
+    r"states as .* shape \(5,\)": lambda n: Outcome(np.zeros(n), np.zeros(n), None, np.zeros(5)),
+    "states as .* got str": lambda n: Outcome(np.zeros(n), np.zeros(n), None, "q"),  # type: ignore[arg-type]
+    "states are not finite": lambda n: Outcome(np.zeros(n), np.zeros(n), None, spoilt(n)),
+    "probabilities are not finite": lambda n: Outcome(np.zeros(n), np.zeros(n), spoilt(n)),
+}
 
 
 @pytest.mark.parametrize("block", [1, 4])
+@pytest.mark.parametrize("message", WRONG_OUTCOMES | WRONG_EXTRAS)
+def test_an_environment_that_breaks_its_contract_is_named(message: str, block: int) -> None:
+    wrong = (WRONG_OUTCOMES | WRONG_EXTRAS)[message]
+    where = r"environment tests\.test_simulation\.FaultyEnvironment, round 0 \(counted from 0\)"
+    with pytest.raises(ContractError, match=f"{where}: .*{message}"):
+        simulate(FaultyEnvironment(wrong), Scripted(script(20), [block]), 20)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("block", [1, 4])
+@pytest.mark.parametrize("message", WRONG_OUTCOMES)
+def test_an_environment_that_breaks_its_contract_later_is_named_too(
+    message: str, block: int, keep: bool
+) -> None:
+    """After the first blocks, which are looked at more closely, and in the second chunk."""
+    late = CHUNK + 40
+    faulty = FaultyEnvironment(WRONG_OUTCOMES[message], since=late)
+    with pytest.raises(ContractError, match=rf"round {late} \(counted from 0\): .*{message}"):
+        simulate(faulty, Scripted(script(late + 8), [block]), late + 8, keep=keep)
+
+
+@define
+class Sometimes:
+    """Brings states, or probabilities, in some blocks only."""
+
+    extra: str
+    first: bool
+    n_arms: int = 3
+    _blocks: int = 0
+
+    def pull(self, arms: IntArray) -> Outcome:
+        self._blocks += 1
+        half = np.full(arms.size, 0.5)
+        return Outcome(
+            half, half, **({self.extra: half} if (self._blocks < 7) is self.first else {})
+        )
+
+
+@pytest.mark.parametrize("block", [1, 4])
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("extra", ["states", "probabilities"])
+def test_states_and_probabilities_come_in_every_round_or_in_none(
+    extra: str, first: bool, block: int
+) -> None:
+    message = rf"round {6 * block} .*: brought {'no ' if first else ''}{extra}"
+    with pytest.raises(ContractError, match=message):
+        simulate(Sometimes(extra, first), Scripted(script(60), [block]), 60)
+
+
+@pytest.mark.parametrize("n_arms", [0, -1, True, 2.0, "3", None])
+def test_an_environment_needs_a_number_of_arms(n_arms: object) -> None:
+    with pytest.raises(ContractError, match=r"FaultyEnvironment: n_arms must be an integer"):
+        simulate(FaultyEnvironment(n_arms=n_arms), Scripted(script(9), [1]), 9)
+
+
+@pytest.mark.parametrize("n_arms", [2, 4])
+def test_an_environment_has_as_many_arms_as_its_instance(n_arms: int) -> None:
+    class WithInstance(FaultyEnvironment):
+        instance: Any = Instance([0.5, 0.5, 0.5], [0.5, 0.5, 0.5], 0.5)
+
+    with pytest.raises(ContractError, match=f"n_arms is {n_arms}, but its instance has 3"):
+        simulate(WithInstance(n_arms=n_arms), Scripted(script(9, 2), [1]), 9)
+    WithInstance.instance = None
+    with pytest.raises(ContractError, match="instance must be an Instance, got None"):
+        simulate(WithInstance(), Scripted(script(9, 2), [1]), 9)
+
+
+def test_numpy_s_integers_are_integers() -> None:
+    half = FaultyEnvironment(since=9, n_arms=np.int32(3))
+    trace = simulate(half, Scripted(script(9), [1]), np.int64(9))  # type: ignore[arg-type]
+    assert type(trace.horizon) is type(trace.n_arms) is int
+    problem = Problem(np.int64(3), np.uint8(9), replenishing_arm=np.int16(2))  # type: ignore[arg-type]
+    assert problem == Problem(3, 9, replenishing_arm=2)
+    assert type(problem.n_arms) is type(problem.horizon) is type(problem.replenishing_arm) is int
+
+
+# -- the fused loop -------------------------------------------------------------------------
+
+
+@compiled
+def _play_in_turn(world: World, record: Record, wrong_at: int, wrong_arm: int) -> None:
+    for t in range(record.arms.size):
+        play_round(world, record, t, wrong_arm if t == wrong_at else t % world.r.size)
+
+
+@compiled
+def _play_outside(world: World, record: Record) -> float:
+    total = play_round(world, record, -1, 0) + play_round(world, record, record.arms.size, 0)
+    return total + play_round(world, record, 10**15, 0)
+
+
+class InTurn:
+    """All arms in turn, compiled; ``spoil`` then changes what was written down."""
+
+    def __init__(self, wrong_at: int = -1, wrong_arm: int = 0, spoil: Any = None) -> None:
+        self.wrong = wrong_at, wrong_arm
+        self.spoil = spoil
+
+    def ask(self, limit: int) -> IntArray:
+        return np.arange(limit) % 3
+
+    def tell(self, rewards: FloatArray) -> None:
+        pass
+
+    def play(self, world: World, record: Record) -> None:
+        if self.spoil is None:
+            _play_in_turn(world, record, *self.wrong)
+        else:
+            self.spoil(world, record)
+
+
+@pytest.mark.parametrize("arm", [3, -1, 10**15, -(10**15)])
+def test_a_fused_policy_s_arms_are_checked_and_never_crash(arm: int) -> None:
+    message = (
+        rf"policy tests\.test_simulation\.InTurn, round 7 \(counted from 0\): play wrote arm {arm}"
+    )
+    with pytest.raises(ContractError, match=message):
+        simulate(environment(), InTurn(7, arm), 20)
+
+
+def test_a_fused_policy_s_later_chunks_are_checked_too() -> None:
+    class Late(InTurn):
+        chunks = 0
+
+        def play(self, world: World, record: Record) -> None:
+            self.chunks += 1
+            self.wrong = (5, 3) if self.chunks == 2 else (-1, 0)
+            super().play(world, record)
+
+    for keep in (True, False):
+        with pytest.raises(ContractError, match=rf"round {CHUNK + 5} .*play wrote arm 3"):
+            simulate(environment(), Late(), 2 * CHUNK, keep=keep)
+
+
+def leave_out_the_last(world: World, record: Record) -> None:
+    _play_in_turn(world, record.rounds(0, record.arms.size - 1), -1, 0)
+
+
+def write_arms_only(world: World, record: Record) -> None:
+    record.arms[:] = 0
+
+
+def play_nothing(world: World, record: Record) -> None:
+    _play_outside(world, record)
+
+
 @pytest.mark.parametrize(
-    "outcome",
+    ("spoil", "message"),
     [
-        Outcome(np.zeros(3), np.zeros(4)),
-        Outcome(np.zeros((1, 1)), np.zeros(1)),
-        Outcome(np.full(1, math.nan), np.zeros(1)),
-        Outcome(np.zeros(4), np.full(4, math.inf)),
+        (leave_out_the_last, r"round 19 .*play wrote arm -1 or no arm"),
+        (play_nothing, r"round 0 .*play wrote arm -1 or no arm"),
+        (write_arms_only, r"round 0 .*did not call play_round"),
     ],
 )
-def test_an_environment_that_breaks_its_contract_is_named(outcome: Outcome, block: int) -> None:
-    with pytest.raises(ContractError, match=r"environment tests.*FaultyEnvironment, round 0"):
-        simulate(FaultyEnvironment(outcome), Scripted(script(20), [block]), 20)
+def test_a_fused_policy_that_leaves_rounds_unplayed_is_named(spoil: Any, message: str) -> None:
+    for _ in range(2):  # the second time, memory still holds what was played the first time
+        simulate(environment(), InTurn(), 20)
+        with pytest.raises(ContractError, match=message):
+            simulate(environment(), InTurn(spoil=spoil), 20)
 
 
-@pytest.mark.parametrize("horizon", [0, -1, 1.5, True])
+def test_a_round_outside_the_block_is_not_played() -> None:
+    played = environment()
+    assert isinstance(played, bdes.FusedEnvironment)
+    world, record = played.open_rounds(20), Record.empty(20)
+    for values in record:
+        values.fill(7)
+    assert _play_outside(world, record) == 0.0
+    assert all((values == 7).all() for values in record)
+    assert world.q[0] == 1.0
+
+
+@define
+class OpenWorld(FaultyEnvironment):
+    """A fused environment whose world is spoilt in its second chunk."""
+
+    spoil: Any = None
+    _chunks: int = 0
+
+    def open_rounds(self, n: int) -> Any:
+        self._chunks += 1
+        half, uniforms = np.full(3, 0.5), np.full(n, 0.5)
+        world = World(half, half, 0.5, np.ones(1), uniforms, np.empty(0))
+        return world if self._chunks == 1 else self.spoil(world)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda world: None, "must return a World"),
+        (lambda world: world._replace(lam="x"), "a number for lam"),
+        (lambda world: world._replace(uniforms=np.zeros(4)), r"uniforms .* shape \(9,\), got"),
+        (lambda world: world._replace(noise=np.zeros(4)), r"noise .* shape \(4,\)"),
+        (lambda world: world._replace(noise=None), "noise .* got NoneType"),
+        (lambda world: world._replace(r=np.zeros(2)), r"r as .* shape \(2,\)"),
+        (lambda world: world._replace(b=np.zeros(4)), r"b as .* shape \(4,\)"),
+        (lambda world: world._replace(q=np.zeros(0)), r"q as .* shape \(0,\)"),
+        (lambda world: world._replace(b=[0.5] * 3), "b as .* got list"),
+        (lambda world: world._replace(noise=np.zeros(9)), "brought probabilities .* none before"),
+        (lambda world: world._replace(q=np.array([math.nan])), "means are not finite"),
+    ],
+)
+def test_a_world_is_checked_before_compiled_code_reads_it(spoil: Any, message: str) -> None:
+    where = rf"environment .*OpenWorld, round {CHUNK} \(counted from 0\)"
+    with pytest.raises(ContractError, match=f"{where}: .*{message}"):
+        simulate(OpenWorld(spoil=spoil), InTurn(), CHUNK + 9)
+
+
+@pytest.mark.parametrize("horizon", [0, -1, 1.5, True, "9"])
 def test_a_bad_horizon_is_refused(horizon: int) -> None:
     with pytest.raises(InvalidValueError, match="horizon"):
         simulate(environment(), Scripted(script(9), [1]), horizon)
@@ -402,13 +718,12 @@ class OtherWorldWithBenchmark(OtherWorld):
 
 
 def test_without_an_instance_regret_is_absent_or_the_environment_s_own() -> None:
-    nothing = Outcome(np.empty(0), np.empty(0))
-    trace = simulate(OtherWorld(nothing), Scripted(script(9), [4]), 9)
+    trace = simulate(OtherWorld(), Scripted(script(9), [4]), 9)
     assert trace.cumulative_states is None
-    assert benchmark_of(OtherWorld(nothing), trace.checkpoints, BruteForce()) is None
+    assert benchmark_of(OtherWorld(), trace.checkpoints, BruteForce()) is None
     with pytest.raises(InvalidValueError, match="brought no states"):
         external_regret(trace, Instance([0.5], [0.5], 0.5))
-    own = benchmark_of(OtherWorldWithBenchmark(nothing), trace.checkpoints, None)
+    own = benchmark_of(OtherWorldWithBenchmark(), trace.checkpoints, None)
     assert own is not None
     np.testing.assert_allclose(des_regret(trace, own), 0)
 
@@ -418,6 +733,56 @@ def test_regret_at_other_checkpoints_is_refused() -> None:
     other = Benchmark(np.array([9]), np.array([1.0]), 1.0)
     with pytest.raises(InvalidValueError, match="different checkpoints"):
         des_regret(trace, other)
+
+
+@define
+class Promises:
+    """A planner that always plays arm 0, and says of it what it likes."""
+
+    pulls: int = 0
+    arm: int = 0
+    value: Any = 0.0
+    bound: Any = 100.0
+    nothing: bool = False
+
+    def plan(self, instance: Instance, horizon: int) -> Any:
+        arms = [self.arm] * (horizon + self.pulls)
+        earned = instance.value([0] * horizon)
+        plan = Plan(Schedule.of(arms), earned, self.bound)
+        if not isinstance(self.value, float):
+            plan = evolve(plan, value=self.value)
+        elif self.value:
+            plan = evolve(plan, value=earned * self.value)
+        return None if self.nothing else plan
+
+
+@pytest.mark.parametrize(
+    ("planner", "message"),
+    [
+        (Promises(nothing=True), "expected a Plan with a Schedule, got None"),
+        (Promises(pulls=1), "the plan for 9 rounds has a schedule of 10 pulls"),
+        (Promises(pulls=-1), "the plan for 9 rounds has a schedule of 8 pulls"),
+        (Promises(arm=3), "plays arm 3; arms go from 0 to 2"),
+        (Promises(value=1 + 1e-5), "says its value is .*, but its schedule earns"),
+        (Promises(value=1 - 1e-5), "says its value is .*, but its schedule earns"),
+        (Promises(value=math.nan), "says its value is nan"),
+        (Promises(value="much"), "must be numbers, got 'much'"),
+        (Promises(value=None), "must be numbers, got None"),
+        (Promises(bound=1.0), r"upper bound 1\.0 is below its value"),
+        (Promises(bound=math.nan), "upper bound nan is below"),
+    ],
+)
+def test_a_plan_that_is_not_what_it_says_is_refused(planner: Promises, message: str) -> None:
+    where = r"planner tests\.test_simulation\.Promises: "
+    with pytest.raises(ContractError, match=where + ".*" + message):
+        benchmark_of(environment(), np.array([3, 9]), planner)
+
+
+@pytest.mark.parametrize("planner", [Promises(value=1 + 1e-8), Promises(bound=math.inf)])
+def test_a_plan_may_be_off_by_rounding_and_prove_nothing(planner: Promises) -> None:
+    benchmark = benchmark_of(environment(), np.array([3, 9]), planner)
+    assert benchmark is not None
+    assert benchmark.value == planner.plan(Instance(**ARMS), 9).value  # type: ignore[arg-type]
 
 
 def test_without_a_planner_there_is_no_benchmark() -> None:

@@ -124,6 +124,12 @@ def test_a_second_holder_of_a_folder_is_refused(tmp_path: Path) -> None:
         pass
 
 
+def test_a_damaged_lock_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "lock.sqlite").write_text("no lock, but somebody's notes " * 100)
+    with pytest.raises(StoreError, match="damaged"), locked(tmp_path):
+        pass
+
+
 def test_hostile_text_is_only_text(tmp_path: Path) -> None:
     store = open_store(tmp_path, create=True)
     key = "x'); DROP TABLE cells; --"

@@ -88,6 +88,10 @@ def test_good_values_are_taken_as_they_are() -> None:
     assert sample.planner == {"use": "exact", "memory": 3}
 
 
+def test_a_huge_integer_is_a_number_where_numbers_are_wanted() -> None:
+    assert structure(Sample, {"rate": 10**30, "weights": [10**30, 1]}).weights.tolist() == [1e30, 1]
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -103,6 +107,15 @@ def test_good_values_are_taken_as_they_are() -> None:
         ({"rate": 1, "weights": "12"}, "weights: expected a list of numbers, got '12'"),
         ({"rate": 1, "weights": [[1], [1, 2]]}, "weights: expected a list of numbers"),
         ({"rate": 1, "weights": [True]}, "weights: expected a list of numbers"),
+        ({"rate": 1, "weights": [True, 0.5]}, "weights: expected a list of numbers"),
+        ({"rate": 1, "weights": [[0.5], [True]]}, "weights: expected a list of numbers"),
+        ({"rate": 1, "weights": np.array([True])}, "weights: expected a list of numbers"),
+        ({"rate": 1, "weights": [None]}, "weights: expected a list of numbers, got [None]"),
+        ({"rate": 1, "weights": [10**400]}, "weights: expected smaller numbers, got [100"),
+        ({"rate": 10**400}, "rate: expected a smaller number, got 100"),
+        ({"rate": 1, "arms": [False, 1]}, "arms: expected a list of integers, got [False, 1]"),
+        ({"rate": 1, "arms": [10**30]}, "arms: expected smaller integers, got [100"),
+        ({"rate": 1, "arms": [2**63]}, "arms: expected smaller integers, got [922"),
         ({"rate": 1, "arms": [0.5]}, "arms: expected a list of integers, got [0.5]"),
         ({"rate": 1, "names": "ab"}, "names: expected a list, got 'ab'"),
         ({"rate": 1, "numbers": [1, "x"]}, "numbers[1]: expected a number, got 'x'"),

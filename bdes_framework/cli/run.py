@@ -59,7 +59,8 @@ def show_run(folder: Path) -> int:
     records = found.cells()
     console.print(results_table(found.results()))
     console.print(Text(f"{len(records)} of {found.n_cells} cells in {folder}"))
-    for error in found.benchmark_errors():
+    without = found.benchmark_errors()
+    for error in without:
         click.echo(f"no regret: the benchmark failed: {error}", err=True)
     failed = [record for record in records if record.error is not None]
     for record in failed[:10]:
@@ -74,7 +75,7 @@ def show_run(folder: Path) -> int:
             err=True,
         )
     found.close()
-    return 1 if failed else 0
+    return 1 if failed or without else 0
 
 
 class _PullsPerSecond(ProgressColumn):

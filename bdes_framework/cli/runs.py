@@ -1,8 +1,10 @@
 """``bdes runs``, ``show``, ``export``, ``compare``: what was run, and what came out."""
 
 import csv
+import io
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -13,7 +15,7 @@ from rich.text import Text
 from bdes_framework.cli.run import show_run
 from bdes_framework.cli.tables import estimate_text
 from bdes_framework.errors import BdesError
-from bdes_framework.results import Run, load_run
+from bdes_framework.results import COLUMNS, Run, load_run
 from bdes_framework.runs import RUNS, list_runs
 from bdes_framework.summary import Result, estimate
 from bdes_framework.text import ascii_controls, one_line
@@ -58,14 +60,28 @@ def export(run: Path, form: str, out: Path | None) -> None:
     if form == "parquet":
         _write_parquet(rows, out)
         return
-    with click.open_file(str(out) if out is not None else "-", "w") as file:
-        if form == "json":
-            json.dump(rows, file, indent=1)
-            file.write("\n")
-        elif rows:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
+    text = io.StringIO()
+    if form == "json":
+        json.dump(rows, text, indent=1)
+        text.write("\n")
+    else:
+        writer = csv.DictWriter(text, COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
+    if out is None:
+        click.echo(text.getvalue(), nl=False)
+    else:
+        _replace(out, lambda path: path.write_text(text.getvalue(), encoding="utf-8"))
+
+
+def _replace(out: Path, write: Callable[[Path], object]) -> None:
+    """Write beside the file and put it in its place whole."""
+    temporary = out.with_name(out.name + ".tmp")
+    try:
+        write(temporary)
+        temporary.replace(out)
+    except OSError as error:
+        raise click.UsageError(f"cannot write {out}: {error.strerror or error}") from None
 
 
 def _write_parquet(rows: list[dict[str, object]], out: Path | None) -> None:
@@ -76,7 +92,8 @@ def _write_parquet(rows: list[dict[str, object]], out: Path | None) -> None:
         import pyarrow.parquet
     except ImportError:
         raise click.UsageError("Parquet needs pyarrow: install 'bdes-framework[export]'") from None
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), out)
+    table = pyarrow.Table.from_pylist(rows)
+    _replace(out, lambda path: pyarrow.parquet.write_table(table, path))
 
 
 @click.command()
@@ -90,7 +107,8 @@ def compare(first: Path, second: Path) -> None:
         table.add_column(
             heading, justify="left" if heading in ("Environment", "Policy") else "right"
         )
-    differences = _paired(one, other)
+    shared = one.resolved["config"]["seed"] == other.resolved["config"]["seed"]
+    differences = _paired(one, other) if shared else {}
     seconds = {_place(result): result for result in other.results()}
     for result in one.results():
         match = seconds.get(_place(result))
@@ -106,6 +124,10 @@ def compare(first: Path, second: Path) -> None:
         ]
         table.add_row(*map(Text, row))
     Console().print(table if table.row_count else Text("the runs have no cells in common"))
+    if not shared:
+        click.echo(
+            "the runs have different seeds: their luck differs, so nothing is paired", err=True
+        )
 
 
 def _place(result: Result) -> tuple[str, int, str]:

@@ -46,19 +46,31 @@ class Dask:
         with self._client() as client:
             n_workers = max(len(client.scheduler_info()["workers"]), 1)
             batches = in_batches(jobs, n_workers)
-            futures = [client.submit(run_batch, execute, b, pure=False) for b in batches]
-            for future in as_completed(futures):
+            sent = {client.submit(run_batch, execute, b, pure=False): b for b in batches}
+            coming = as_completed(sent)
+            for future in coming:
+                batch = sent.pop(future)
                 try:
                     results: list[Result] = future.result()
                 except KilledWorker:
-                    continue  # Dask has tried it on several workers; each of them died
+                    # Dask has tried it on several workers, and each died: send its jobs one by
+                    # one, so that the one that kills is left out alone.
+                    for job in batch if len(batch) > 1 else ():
+                        again = client.submit(run_batch, execute, [job], pure=False)
+                        sent[again] = [job]
+                        coming.add(again)
+                    continue
                 yield from results
 
     def _client(self) -> "Client":
         from distributed import Client
 
         if self._config.address is not None:
-            return Client(self._config.address)
+            try:
+                return Client(self._config.address, timeout=10)
+            except OSError:
+                address = self._config.address
+                raise PluginError(f"no Dask scheduler answers at {address!r}") from None
         return Client(
             n_workers=self._config.workers,
             threads_per_worker=1,

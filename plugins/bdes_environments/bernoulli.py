@@ -3,11 +3,12 @@
 from typing import NoReturn
 
 import numpy as np
-from attrs import field, frozen
+from attrs import cmp_using, field, frozen
 from numpy.random import Generator
 
 from bdes_framework import (
     BuildContext,
+    ContractError,
     FloatArray,
     Instance,
     IntArray,
@@ -21,12 +22,17 @@ from bdes_framework import (
 )
 
 _NO_NOISE = np.empty(0)
+_INT64 = np.dtype(np.int64)
+_FLOAT64 = np.dtype(np.float64)
+_FULLY_CHECKED_DRAWS = 3
+
+_same_array = cmp_using(eq=np.array_equal)
 
 _SWEEP = 1 << 14
 """Pulls per sweep: longer blocks are cut, so that luck and results stay in a core's cache."""
 
 
-@frozen
+@frozen(unsafe_hash=False)
 class BernoulliConfig:
     """Clicks drawn from Bern(r·q); pulling an arm moves q towards its end state.
 
@@ -45,14 +51,17 @@ class BernoulliConfig:
         state itself stays deterministic.
     """
 
-    r: FloatArray = field(eq=False)
-    b: FloatArray = field(eq=False)
+    r: FloatArray = field(eq=_same_array)
+    b: FloatArray = field(eq=_same_array)
     lam: float
     q0: float = 1.0
     noise: NoiseModelRef | None = None
 
     def __attrs_post_init__(self) -> None:
         instance = self.instance
+        # Copies that nobody can change: what was checked is what will be played.
+        object.__setattr__(self, "r", instance.r)
+        object.__setattr__(self, "b", instance.b)
         for name, highest in (("r", instance.r.max()), ("b", instance.b.max()), ("q0", self.q0)):
             if highest > 1:
                 raise InvalidValueError(
@@ -78,6 +87,7 @@ class Bernoulli:
         self._noise_luck = noise_luck
         self._q = np.array([instance.q0])
         self._uniforms = np.empty(0)
+        self._unchecked_draws = _FULLY_CHECKED_DRAWS
 
     @property
     def n_arms(self) -> int:
@@ -91,6 +101,13 @@ class Bernoulli:
 
     def pull(self, arms: IntArray) -> Outcome:
         """Play ``arms`` in order: shape (n,)."""
+        if (
+            type(arms) is not np.ndarray
+            or arms.dtype is not _INT64
+            or arms.ndim != 1
+            or (arms.size > 1 and not arms.flags.c_contiguous)
+        ):
+            arms = _as_block(arms)
         n = arms.size
         whole = Record.empty(n, arms)
         if n <= _SWEEP:
@@ -119,10 +136,41 @@ class Bernoulli:
         if self._uniforms.size < n:
             self._uniforms = np.empty(n)
         uniforms = self._luck.random(out=self._uniforms[:n])
-        noise = _NO_NOISE if self._noise is None else self._noise.sample(n, self._noise_luck)
+        noise = _NO_NOISE if self._noise is None else self._draw_noise(self._noise, n)
         return World(
             self._instance.r, self._instance.b, self._instance.lam, self._q, uniforms, noise
         )
+
+    def _draw_noise(self, model: NoiseModel, n: int) -> FloatArray:
+        """Draw noise, always of the right form: compiled code would read past a short array."""
+        noise = model.sample(n, self._noise_luck)
+        if type(noise) is np.ndarray and noise.dtype == _FLOAT64 and noise.shape == (n,):
+            if not self._unchecked_draws:
+                return noise
+            self._unchecked_draws -= 1
+            if np.isfinite(noise).all():
+                return noise
+            what = "numbers that are not finite"
+        else:
+            is_array = isinstance(noise, np.ndarray)
+            what = f"{noise.dtype}, shape {noise.shape}" if is_array else type(noise).__name__
+        name = f"{type(model).__module__}.{type(model).__qualname__}"
+        raise ContractError(
+            f"noise model {name}: sample({n}, rng) must return an array of {n} finite float64,"
+            f" got {what}"
+        )
+
+
+def _as_block(arms: IntArray) -> IntArray:
+    """Return other integers, or a strided view, as what the sweep is compiled for."""
+    if not isinstance(arms, np.ndarray):
+        raise InvalidValueError(f"arms must be an array of integers, got {type(arms).__name__}")
+    if arms.ndim != 1 or not np.issubdtype(arms.dtype, np.integer):
+        raise InvalidValueError(
+            f"arms must be a one-dimensional array of integers, got {arms.dtype}, shape"
+            f" {arms.shape}"
+        )
+    return np.ascontiguousarray(arms, dtype=np.int64)
 
 
 def build(config: BernoulliConfig, context: BuildContext) -> Bernoulli:

@@ -75,8 +75,12 @@ def single_step(problem: Reduced, horizon: int) -> Step:
     return Step(moves, 1, loss, runs)
 
 
-def block_step(problem: Reduced, horizon: int, tolerance: float) -> Step:
+def block_step(
+    problem: Reduced, horizon: int, tolerance: float, states: tuple[float, float]
+) -> Step:
     """Return a step of as many pulls as can be grouped at a loss of ``tolerance`` per round.
+
+    The loss holds where all states met lie in the interval ``states``.
 
     Blocks in which the state moves by a larger share need more moves; if those are too many,
     a smaller share is tried.
@@ -84,17 +88,24 @@ def block_step(problem: Reduced, horizon: int, tolerance: float) -> Step:
     single = single_step(problem, horizon)
     best = single
     for share in _SHARES:
-        longest = min(_LONGEST, int(share / problem.lam), horizon // _FEWEST_BLOCKS)
+        longest = min(_LONGEST, share / problem.lam, horizon // _FEWEST_BLOCKS)
         if longest <= 2 * best.rounds:
             break
-        step = _grouped(single, problem, horizon, tolerance, longest)
+        step = _grouped(single, problem, horizon, tolerance, int(longest), states)
         # Many moves that are nearly as good make many lines: long blocks must pay for them.
         if step.rounds >= max(len(step.runs) / 2, 2 * best.rounds):
             best = step
     return best
 
 
-def _grouped(single: Step, problem: Reduced, horizon: int, tolerance: float, longest: int) -> Step:
+def _grouped(
+    single: Step,
+    problem: Reduced,
+    horizon: int,
+    tolerance: float,
+    longest: int,
+    states: tuple[float, float],
+) -> Step:
     """Double the step's rounds up to ``longest``, or as long as its moves stay few."""
     step, levels = single, 0
     steepest = float(problem.r.max()) * min(float(horizon), 1.0 / problem.lam)
@@ -102,34 +113,36 @@ def _grouped(single: Step, problem: Reduced, horizon: int, tolerance: float, lon
         # The natural error of a block grows with its length; so does what it may lose. The
         # losses per round add up to less than 3.5 times the last one.
         allowed = 0.25 * tolerance * math.sqrt(2 * step.rounds / longest)
-        twice = _doubled(step, problem, steepest, allowed * 2 * step.rounds)
+        twice = _doubled(step, states, steepest, allowed * 2 * step.rounds)
         if twice is None:
             break
         step, levels = twice, levels + 1
-    return evolve(step, loss=step.loss + _rounding(step.moves, problem, steepest, levels))
+    return evolve(step, loss=step.loss + _rounding(step.moves, states[1], steepest, levels))
 
 
-def _rounding(moves: Moves, problem: Reduced, steepest: float, levels: int) -> float:
+def _rounding(moves: Moves, high: float, steepest: float, levels: int) -> float:
     """Bound what rounding in the numbers of a block's moves can hide, in one step.
 
     Each doubling rounds a few times more, except that ``keep``, a power of 1 - lam, may be
     off by as many units as the block has rounds.
     """
-    paid = float(np.max(moves.pay) * problem.high + np.max(moves.bonus))
-    moved = steepest * (float(np.max(moves.shift)) + problem.high)
+    paid = float(np.max(moves.pay) * high + np.max(moves.bonus))
+    moved = steepest * (float(np.max(moves.shift)) + high)
     return float(UNIT_ROUNDOFF * levels * (64 * (paid + moved) + 4 * 2**levels * moved))
 
 
-def _doubled(step: Step, problem: Reduced, steepest: float, allowed: float) -> Step | None:
+def _doubled(
+    step: Step, states: tuple[float, float], steepest: float, allowed: float
+) -> Step | None:
     """Return the step of twice the rounds, or None if it needs too many moves."""
     moves, n = step.moves, len(step.runs)
     first, second = np.repeat(np.arange(n), n), np.tile(np.arange(n), n)
     pay = moves.pay[first] + moves.keep * moves.pay[second]
     bonus = moves.bonus[first] + moves.bonus[second] + moves.pay[second] * moves.shift[first]
     shift = moves.keep * moves.shift[first] + moves.shift[second]
-    order = _most_used_first(pay, bonus, shift, problem.low, problem.high, steepest)
+    order = _most_used_first(pay, bonus, shift, *states, steepest)
     kept = np.zeros(_MOST_MOVES, dtype=np.int64)
-    count = _prune(pay, bonus, shift, order, problem.low, problem.high, steepest, allowed, kept)
+    count = _prune(pay, bonus, shift, order, *states, steepest, allowed, kept)
     if count > _MOST_MOVES:
         return None
     kept = kept[:count]

@@ -74,9 +74,9 @@ def is_constant(problem: Reduced) -> bool:
     """Say whether playing the first kept arm throughout is optimal at a glance.
 
     It is when one arm is the best in both r and b, when the state never moves (the first
-    kept arm has the largest r), and when nothing can be earned.
+    kept arm has the largest r), and when nothing can be earned, or nothing that a float holds.
     """
-    nothing = problem.high == 0 or float(problem.r.max()) == 0
+    nothing = problem.high == 0 or float(problem.r.max()) == 0 or problem.unit == 0
     return problem.n_arms == 1 or problem.lam == 0 or nothing
 
 

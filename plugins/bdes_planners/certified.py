@@ -20,7 +20,7 @@ from bdes_framework import (
     Segment,
 )
 from bdes_planners.blocks import Step, block_step, single_step
-from bdes_planners.bounds import best_pair, constant_plan, is_constant
+from bdes_planners.bounds import best_pair, constant_plan, is_constant, potential_bound
 from bdes_planners.passes import Chords, steady_gains
 from bdes_planners.reduction import Reduced, checked_horizon, reduce
 from bdes_planners.sweep import Status, Sweep
@@ -95,6 +95,10 @@ class _Search:
         return self.upper < math.inf and self.upper - self.value <= self.gap * self.upper
 
     @property
+    def missing(self) -> float:
+        return self.upper - self.value
+
+    @property
     def out_of_work(self) -> bool:
         return self.work >= self.work_left
 
@@ -139,6 +143,8 @@ class _Steps:
     """Per round."""
     path: FloatArray
     width: float
+    states: tuple[float, float]
+    """Where blocks lose no more than they say; less than all states if the end is known."""
 
     @property
     def rest(self) -> int:
@@ -199,15 +205,18 @@ class Certified:
 def _run(search: _Search, tolerance: float) -> None:
     problem, horizon = search.problem, search.horizon
     single = single_step(problem, horizon)
-    block = block_step(problem, horizon, tolerance) if horizon > _SHORT else single
-    steps = _Steps(search, single, block, tolerance, np.zeros(1), math.inf)
-    if horizon > _SHORT and problem.lam * horizon <= _SLOW:
+    slow = horizon > _SHORT and problem.lam * horizon <= _SLOW
+    states = problem.reachable(horizon) if slow else (problem.low, problem.high)
+    block = block_step(problem, horizon, tolerance, states) if horizon > _SHORT else single
+    steps = _Steps(search, single, block, tolerance, np.zeros(1), math.inf, states)
+    if slow:
         # The fewer memories the horizon has, the less of what chords add is ever met.
         brief = problem.lam * horizon <= _BRIEF
         steps.tolerance = (3 if brief and block.rounds == 1 else 1.5) * tolerance
-        steps.width = _WIDTH / 2 if brief else _WIDTH
-        steps.path = _coarse_path(problem, horizon, tolerance)
-        _sweep_all(steps)
+        steps.width = (_WIDTH / 2 if brief else _WIDTH) * (states[1] - states[0])
+        steps.path = _offer_coarse(search, tolerance, states[1])
+        if not search.done:
+            _sweep_all(steps)
     else:
         _find_cycle(steps)
     _refine(steps)
@@ -216,7 +225,7 @@ def _run(search: _Search, tolerance: float) -> None:
 def _find_cycle(steps: _Steps) -> None:
     """Sweep until a period's rise is nearly the same at all states, or all rounds are swept."""
     search, total = steps.search, steps.total
-    memory = math.ceil(_MEMORIES / (search.problem.lam * steps.block.rounds))
+    memory = math.ceil(min(_MEMORIES / (search.problem.lam * steps.block.rounds), total))
     target = steps.rest + max(32, memory)
     sweep = steps.sweep(bounded=target >= total)
     while True:
@@ -246,8 +255,6 @@ def _sweep_all(steps: _Steps) -> None:
     """
     sweep = steps.sweep(bounded=True)
     if sweep.advance(steps.total) is Status.OUT_OF_WORK:
-        if steps.search.upper == math.inf:
-            _use_what_there_is(steps, steps.sweep(bounded=False))
         steps.search.note(sweep)
         return
     _offer_sweep(steps, sweep)
@@ -267,13 +274,14 @@ def _use_what_there_is(steps: _Steps, sweep: Sweep) -> None:
 
 def _refine(steps: _Steps) -> None:
     """Sweep all rounds again, more finely each time, until the gap is reached or hopeless."""
-    search = steps.search
+    search, missing = steps.search, math.inf
     for _ in range(_REFINEMENTS):
-        if search.done or search.out_of_work:
+        if search.done or search.out_of_work or search.missing > missing / 2:
             return
+        missing = search.missing
         steps.tolerance /= 3
         if steps.lost_in_blocks() > search.gap / 2:
-            steps.block = block_step(search.problem, search.horizon, steps.tolerance)
+            steps.block = block_step(search.problem, search.horizon, steps.tolerance, steps.states)
         _sweep_all(steps)
 
 
@@ -323,8 +331,9 @@ def _around_cycle(
     cycle; it is repeated until the steps left are those that were swept.
     """
     search, problem, block = steps.search, steps.search.problem, steps.block
-    settling = math.ceil(_SETTLING / (problem.lam * block.rounds)) + 4 * p
-    settling = min(settling, steps.total - sweep.n)
+    left = steps.total - sweep.n
+    settling = math.ceil(min(_SETTLING / (problem.lam * block.rounds), left)) + 4 * p
+    settling = min(settling, left)
     made, q = sweep.roll(problem.q0, steps.total, settling, p)
     gains = np.empty(settling)
     steady_gains(block.moves, made, gains)
@@ -357,8 +366,13 @@ def _tidied(head: list[Segment], middle: Segment, tail: list[Segment]) -> list[S
     return [*head, Segment(cycle, repeats), *tail]
 
 
-def _coarse_path(problem: Reduced, horizon: int, tolerance: float) -> FloatArray:
-    """Return the states of a good schedule, last round first, on a coarse scale of time."""
+def _offer_coarse(search: _Search, tolerance: float, highest: float) -> FloatArray:
+    """Offer a good schedule on a coarse scale of time; return its states, last round first.
+
+    Its bounds are plain: no round pays more than the largest r at the highest state that
+    can be reached, and the simple planners' bound. They hold when work runs out.
+    """
+    problem, horizon = search.problem, search.horizon
     rate = -math.expm1(horizon / _COARSE * math.log1p(-problem.lam))
     coarse = evolve(problem, lam=rate)
     step = single_step(coarse, _COARSE)
@@ -366,6 +380,12 @@ def _coarse_path(problem: Reduced, horizon: int, tolerance: float) -> FloatArray
     sweep = Sweep(coarse, step, step, 0, chords, _COARSE)
     sweep.advance(_COARSE)
     arms, _ = sweep.roll(problem.q0, _COARSE, _COARSE)
+    counts = np.diff(np.arange(_COARSE + 1) * horizon // _COARSE)
+    pulls = zip(arms.tolist(), counts.tolist(), strict=True)
+    schedule = Schedule([Segment([arm], count) for arm, count in pulls])
+    most = float(problem.r.max()) * highest * horizon * (1 + 1e-15)
+    plain = potential_bound(search.instance, horizon) / problem.unit
+    search.offer(schedule, min(most, plain), "coarse")
     return coarse.instance.states(arms)[::-1].copy()
 
 

@@ -6,6 +6,7 @@ each rounding loses up to epsilon; a multiplicative promise needs a smaller epsi
 """
 
 import math
+import sys
 from typing import Literal
 
 import numpy as np
@@ -126,12 +127,14 @@ class Fptas:
         """Return a schedule of ``horizon`` pulls within the guarantee of the optimum."""
         horizon = checked_horizon(horizon)
         problem = reduce(instance)
-        if is_constant(problem):
+        if is_constant(problem) or horizon == 1:  # the first kept arm pays most now
             return constant_plan(instance, problem, horizon, "constant")
         epsilon = self._epsilon / problem.unit
         if self._guarantee == "multiplicative":
             # OPT is at least what the best pair of arms earns, so this loses epsilon·OPT at most.
             epsilon = self._epsilon * best_pair(problem, horizon)[1] / horizon
+        # Over two rounds and more a pair earns something, if only less than a float can hold.
+        epsilon = max(epsilon, sys.float_info.min)
         arms, total, pairs = self._search(problem, horizon, epsilon)
         schedule = problem.original(Schedule.of(arms))
         value = instance.value(schedule)
@@ -149,8 +152,9 @@ class Fptas:
 
     def _search(self, problem: Reduced, horizon: int, epsilon: float) -> tuple[IntArray, int, int]:
         """Return the arms of the best rounded schedule, its total in epsilons, the pairs kept."""
-        # The highest total any schedule can reach from the highest state, one for rounding.
-        rise = (problem.high - problem.q0) * min(1.0, problem.lam * horizon)
+        # The highest total any schedule can reach from the highest state that is ever paid,
+        # which is not the one after the last pull; one for rounding.
+        rise = (problem.high - problem.q0) * min(1.0, problem.lam * (horizon - 1))
         levels = horizon * (float(problem.r.max()) * (problem.q0 + rise) / epsilon) + 1
         if _BYTES_PER_PAIR * (levels + 1) > self._bytes or horizon * 8 > self._bytes:
             raise self._too_large(horizon, levels)

@@ -265,7 +265,8 @@ def steady_gains(moves: Moves, made: IntArray, gains: FloatArray) -> None:
     """Write what repeating the last 1, 2, ... moves for ever earns per step: ``gains[k - 1]``.
 
     What some moves do is one affine map of the state and one affine pay; the steady state is
-    the map's fixed point.
+    the map's fixed point. Where a float cannot tell the map from one that moves nothing, it
+    has no fixed point to speak of, and 0 is written.
     """
     decay, shift, slope, base = 1.0, 0.0, 0.0, 0.0
     for length in range(1, made.size + 1):
@@ -274,4 +275,7 @@ def steady_gains(moves: Moves, made: IntArray, gains: FloatArray) -> None:
         slope = slope * moves.keep + moves.pay[move]
         shift = shift + decay * moves.shift[move]
         decay = decay * moves.keep
-        gains[length - 1] = (slope * (shift / (1.0 - decay)) + base) / length
+        forgotten = 1.0 - decay
+        gains[length - 1] = 0.0
+        if forgotten > 0.0:
+            gains[length - 1] = (slope * (shift / forgotten) + base) / length

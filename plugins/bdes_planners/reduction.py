@@ -57,6 +57,19 @@ class Reduced:
         """The reduced problem as an instance of its own."""
         return Instance(self.r, self.b, self.lam, self.q0)
 
+    def reachable(self, horizon: int) -> tuple[float, float]:
+        """Return an interval that holds every state of ``horizon`` rounds, and a hair more.
+
+        After t rounds the state is ``(1-lam)**t * q0`` plus ``1 - (1-lam)**t`` times a mean of
+        the arms' b: for a slow state, a small part of [low, high].
+        """
+        if self.lam == 1:
+            return self.low, self.high
+        played = horizon * math.log1p(-self.lam)
+        old, new = math.exp(played) * self.q0, -math.expm1(played)
+        low, high = old + new * self.low, old + new * self.high
+        return max(low * (1 - 1e-12), self.low), min(high * (1 + 1e-12), self.high)
+
     def original(self, schedule: Schedule) -> Schedule:
         """Return a schedule of the kept arms with the arms numbered as in the instance."""
         return Schedule([Segment(self.index[s.arms], s.repeats) for s in schedule.segments])
