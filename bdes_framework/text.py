@@ -17,7 +17,10 @@ def quoted(value: object, limit: int = LONGEST_QUOTE) -> str:
     >>> quoted("two\nlines")
     "'two\\nlines'"
     """
-    text = ascii_controls(repr(value))
+    try:
+        text = ascii_controls(repr(value))
+    except Exception:  # a number of 5,000 digits, or somebody's own repr
+        text = f"<{type(value).__name__} that cannot be shown>"
     if len(text) <= limit:
         return text
     return text[: limit - 12] + f"… ({len(text)} chars)"

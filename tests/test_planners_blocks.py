@@ -43,6 +43,27 @@ def test_no_sequence_beats_the_moves_of_a_block_by_more_than_the_loss(seed: int)
         assert highest <= best + 1e-9  # moves are sequences themselves
 
 
+@pytest.mark.parametrize(("q0", "lam"), [(0.0, 1e-8), (1.0, 1e-5), (0.3, 1e-4), (0.3, 1.0)])
+def test_all_states_of_a_horizon_lie_in_the_interval_that_is_reachable(
+    q0: float, lam: float
+) -> None:
+    problem = reduce(Instance([0.9, 0.5, 0.3], [0.1, 0.7, 1.0], lam, q0))
+    low, high = problem.reachable(1000)
+    lowest, highest = (
+        problem.instance.state_after([arm] * 1000) for arm in (0, problem.n_arms - 1)
+    )
+    assert low <= min(lowest, q0) <= max(highest, q0) <= high
+    assert high - low <= (problem.high - problem.low) * min(1, 1000 * lam) * (1 + 1e-6)
+
+
+def test_blocks_lose_less_to_rounding_where_states_are_small() -> None:
+    problem = reduce(Instance([0.9, 0.3], [0.1, 1.0], 1e-10, 0.0))
+    everywhere = block_step(problem, 10**5, 1e-10, (problem.low, problem.high))
+    reached = block_step(problem, 10**5, 1e-10, problem.reachable(10**5))
+    assert reached.rounds == everywhere.rounds > 1
+    assert reached.loss < 0.5 * everywhere.loss
+
+
 def test_a_move_pays_and_shifts_what_its_arms_do() -> None:
     problem = reduce(Instance(*clickbait_arms(1, 20), 1e-6))
     step = block_step(problem, 10**6, 1e-5, (problem.low, problem.high))

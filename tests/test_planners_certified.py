@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from bdes_framework import Instance, Plan, load_plugins
+from bdes_framework import Instance, Plan, Schedule, Segment, load_plugins
 from bdes_planners.certified import Certified
 from bdes_planners.exact import Exact
 from tests.planner_oracles import (
@@ -175,6 +175,63 @@ def test_out_of_work_on_a_slow_state_the_bound_still_holds() -> None:
     assert full.value <= plan.upper_bound
     assert plan.value <= full.upper_bound
     assert plan.schedule.n_pulls == 20_000
+
+
+@pytest.mark.parametrize("lam", [1e-18, 1e-10, 1e-6])
+@pytest.mark.parametrize("q0", [0.0, 1e-7, 1e-3])
+def test_a_slow_state_that_starts_near_nothing_agrees_with_the_exact_planner(
+    lam: float, q0: float
+) -> None:
+    instance = Instance(*clickbait_arms(4, 10), lam, q0)
+    plan, best = Certified().plan(instance, 5000), Exact().plan(instance, 5000)
+    check(plan, instance, 5000)
+    assert plan.value <= best.value * (1 + 1e-12)
+    assert best.value <= plan.upper_bound * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("lam", [1e-18, 1e-12, 1e-10])
+@pytest.mark.parametrize("horizon", [10**5, 10**9])
+def test_a_slow_state_that_starts_at_nothing_costs_little(lam: float, horizon: int) -> None:
+    """To first order in lam the best is to raise the state for a while, then to cash in."""
+    instance = Instance([0.9, 0.3], [0.1, 1.0], lam, 0.0)
+    plan = Certified(work=2 * 10**7).plan(instance, horizon)
+    check(plan, instance, horizon)
+    raising = [Segment([1], k * horizon // 1000) for k in range(1, 1000)]
+    best = max(instance.value(Schedule([up, Segment([0], horizon - up.n_pulls)])) for up in raising)
+    assert best <= plan.upper_bound
+    assert plan.value >= best * (1 - 1e-4)
+
+
+@pytest.mark.parametrize("horizon", [4000, 10**5, 10**9])
+@pytest.mark.parametrize("work", [1, 10**4])
+def test_out_of_work_the_bound_holds_where_a_float_cannot_tell_a_round_from_none(
+    horizon: int, work: int
+) -> None:
+    instance = Instance([0.9, 0.3], [0.1, 1.0], 1e-18, 0.0)
+    full = Certified().plan(instance, horizon)
+    plan = Certified(work=work).plan(instance, horizon)
+    assert plan.schedule.n_pulls == horizon
+    assert plan.diagnostics["gap_reached"] is False
+    assert full.value <= plan.upper_bound
+    assert plan.value <= full.upper_bound
+    assert plan.value >= (0.5 if horizon == 4000 else 0.9) * full.value
+
+
+@pytest.mark.parametrize("horizon", [10, 5000, 10**6])
+def test_a_rate_whose_inverse_is_no_float_is_planned(horizon: int) -> None:
+    """The state never moves by anything a float can show, so the largest r is best."""
+    plan = Certified().plan(Instance([0.9, 0.3], [0.1, 1.0], 1e-309, 1.0), horizon)
+    assert plan.value == pytest.approx(0.9 * horizon, rel=1e-12)
+    assert plan.gap <= 1e-4
+
+
+def test_refining_stops_when_it_no_longer_helps() -> None:
+    instance = Instance(*clickbait_arms(0, 10), 1e-4)
+    within_reach = Certified(gap=1e-7).plan(instance, 5000)
+    beyond = Certified(gap=1e-16).plan(instance, 5000)
+    assert beyond.diagnostics["gap_reached"] is False
+    assert beyond.gap < 1e-7
+    assert beyond.diagnostics["work"] < 20 * within_reach.diagnostics["work"]  # type: ignore[operator]
 
 
 def test_a_gap_that_rounding_forbids_is_reported_not_chased_for_ever() -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -72,6 +73,44 @@ def test_fptas_agrees_with_exact_on_longer_horizons(seed: int) -> None:
     plan = Fptas(1e-3).plan(instance, 150)
     assert best - 150 * 1e-3 <= plan.value <= best * (1 + 1e-12)
     assert best <= plan.upper_bound <= best + 150 * 1e-3
+
+
+@pytest.mark.parametrize("guarantee", ["additive", "multiplicative"])
+def test_fptas_plans_one_round_from_any_first_state(
+    guarantee: Literal["additive", "multiplicative"],
+) -> None:
+    for q0 in (0.0, 1e-10, 0.7):
+        plan = Fptas(0.1, guarantee).plan(Instance([0.3, 0.9], [1.0, 0.1], 0.5, q0), 1)
+        assert plan.arms.tolist() == [1]
+        assert plan.value == pytest.approx(0.9 * q0, rel=1e-12)
+        assert 0.9 * q0 <= plan.upper_bound <= 0.9 * q0 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("lam", [0.5, 1e-9, 1e-200])
+def test_fptas_keeps_the_multiplicative_guarantee_from_a_first_state_of_nothing(
+    lam: float,
+) -> None:
+    instance = Instance([0.9, 0.3], [0.1, 1.0], lam, 0.0)
+    for horizon in (2, 3, 6):
+        plan = Fptas(0.1, "multiplicative").plan(instance, horizon)
+        best = brute_force(instance, horizon)
+        assert 0 < 0.9 * best <= plan.value <= best * (1 + 1e-12)
+        assert best <= plan.upper_bound * (1 + 1e-12)
+
+
+def test_fptas_counts_no_total_for_the_state_after_the_last_pull() -> None:
+    """Two rounds pay at most r·(q0 + lam) each; counting the state after them asks for more."""
+    instance = Instance([0.9, 0.3], [0.1, 1.0], 0.25, 0.0)
+    levels = 2 * 0.9 * 0.25 / 1e-5
+    assert Fptas(1e-5, memory=1.2 * 16 * levels / 2**20).plan(instance, 2).value > 0
+
+
+@pytest.mark.parametrize("name", ["certified", "exact", "fptas"])
+def test_rewards_too_small_for_a_float_do_not_stop_a_planner(name: str) -> None:
+    instance = Instance([1e-200, 5e-201], [1e-200, 2e-200], 0.5, 1e-200)
+    plan = load_plugins().planner(name).plan(instance, 5)
+    assert plan.schedule.n_pulls == 5
+    assert plan.value == 0
 
 
 def test_fptas_refuses_sizes_it_cannot_do() -> None:

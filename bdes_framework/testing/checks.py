@@ -322,6 +322,7 @@ def _expecting(
 
 
 def _raised(error: Exception) -> str:
-    where = traceback.extract_tb(error.__traceback__)[-1]
+    origin = error.__cause__ or error  # a factory's own error stands behind the plugin's
+    where = traceback.extract_tb(origin.__traceback__)[-1]
     place = f"{Path(where.filename).name}, line {where.lineno}"
     return one_line(f"{type(error).__name__}: {error}") + f" ({place})"

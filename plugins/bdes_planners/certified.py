@@ -52,6 +52,8 @@ _NO_LIMIT = 2**62
 class CertifiedConfig:
     """A plan within a proven relative gap of the optimum, at any horizon.
 
+    Rewards below about 1e-300 are outside what floats and hence the proof can tell from 0.
+
     Parameters
     ----------
     gap : float above 0
@@ -273,7 +275,10 @@ def _use_what_there_is(steps: _Steps, sweep: Sweep) -> None:
 
 
 def _refine(steps: _Steps) -> None:
-    """Sweep all rounds again, more finely each time, until the gap is reached or hopeless."""
+    """Sweep all rounds again, more finely each time, until the gap is reached or hopeless.
+
+    It is hopeless once a sweep does not halve what is missing: rounding is then most of it.
+    """
     search, missing = steps.search, math.inf
     for _ in range(_REFINEMENTS):
         if search.done or search.out_of_work or search.missing > missing / 2:
@@ -380,9 +385,9 @@ def _offer_coarse(search: _Search, tolerance: float, highest: float) -> FloatArr
     sweep = Sweep(coarse, step, step, 0, chords, _COARSE)
     sweep.advance(_COARSE)
     arms, _ = sweep.roll(problem.q0, _COARSE, _COARSE)
-    counts = np.diff(np.arange(_COARSE + 1) * horizon // _COARSE)
-    pulls = zip(arms.tolist(), counts.tolist(), strict=True)
-    schedule = Schedule([Segment([arm], count) for arm, count in pulls])
+    starts = [step * horizon // _COARSE for step in range(_COARSE + 1)]
+    pulls = zip(arms.tolist(), starts, starts[1:], strict=False)
+    schedule = Schedule([Segment([arm], end - start) for arm, start, end in pulls])
     most = float(problem.r.max()) * highest * horizon * (1 + 1e-15)
     plain = potential_bound(search.instance, horizon) / problem.unit
     search.offer(schedule, min(most, plain), "coarse")

@@ -20,6 +20,8 @@ from bdes_planners.sweep import Status, Sweep
 class ExactConfig:
     """The optimal schedule, for instances whose value function stays small enough to keep.
 
+    Rewards below about 1e-300 are outside what floats and hence the bound can tell from 0.
+
     Parameters
     ----------
     memory : float above 0

@@ -33,6 +33,8 @@ _BYTES_PER_PAIR = 16
 class FptasConfig:
     """The paper's approximation scheme, corrected; for horizons in the hundreds.
 
+    Rewards below about 1e-300 are outside what floats and hence the guarantee can tell from 0.
+
     Parameters
     ----------
     epsilon : float above 0
