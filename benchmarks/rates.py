@@ -100,10 +100,12 @@ CASES = [
     Case("sticky, lam = 1 - 1/sqrt(T)", "fast", "sticky", {}, lambda t: 1 - t**-0.5, fast,
          "5.1", gated=True),
     Case("sticky, lam = 1", "fast", "sticky", {}, lambda t: 1.0, fast, "5.1", gated=True),
+    Case("exp3p, lam = T^-2, from T = 10^3", "slow", "exp3p", {}, lambda t: t**-2.0, slow, "4.1",
+         first=1_000),
     Case("etc, paper's tuning, lam = 0.5", "middle", "etc", {"tuning": "paper"}, lambda t: 0.5,
          middle, "3.1"),
     Case("etc-unknown-arm, lam = 0.5", "middle", "etc-unknown-arm", {}, lambda t: 0.5, middle,
-         "D.3"),
+         "B.3"),
     Case("unknown-lambda, lam = 0.5", "middle", "unknown-lambda", {}, lambda t: 0.5, middle,
          "6.2"),
     *(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import bdes_framework as bdes
 from bdes_framework import Instance, InvalidValueError, Problem, simulate
 from bdes_framework.testing import Check, parametrize_with_checks, policy_checks
 from tests.noiseless import PLUGINS, build, diagnostics_of, play, problem_of
@@ -178,3 +179,30 @@ def test_memory_stays_flat_over_a_hundred_million_rounds(
         code = code.replace(repr({"planner": "best-cycle"}), "{}")
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert float(done.stdout) < 400
+
+
+@pytest.mark.parametrize("name", ["etc", "sticky", "etc-unknown-arm"])
+def test_more_rounds_than_the_horizon_are_refused_not_played_for_ever(name: str) -> None:
+    plugins = bdes.load_plugins()
+    for fused in (True, False):
+        world = plugins.environment("bernoulli", seed=1, r=[0.9, 0.3], b=[0.1, 1.0], lam=0.5)
+        policy = plugins.policy(name, bdes.Problem(2, 100, 0.5, 1), seed=1)
+        played: bdes.Policy = policy if fused else _Hidden(policy)
+        with pytest.raises(bdes.ContractError, match="more rounds than the problem's horizon"):
+            bdes.simulate(world, played, 250)
+
+
+@pytest.mark.parametrize("name", ["etc", "sticky", "etc-unknown-arm"])
+def test_more_rewards_than_were_asked_for_are_refused(name: str) -> None:
+    policy = bdes.load_plugins().policy(name, bdes.Problem(2, 1000, 0.5, 1), seed=1)
+    asked = policy.ask(1000).size
+    with pytest.raises(bdes.ContractError, match="rewards where at most"):
+        policy.tell(np.zeros(asked + 2000))
+
+
+class _Hidden:
+    """Hides a policy's fused form."""
+
+    def __init__(self, inner: bdes.Policy) -> None:
+        self.ask = inner.ask
+        self.tell = inner.tell

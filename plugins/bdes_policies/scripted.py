@@ -25,7 +25,7 @@ from bdes_framework import (
     World,
     sweep_block,
 )
-from bdes_policies.phases import Phase, Reader
+from bdes_policies.phases import Phase, Reader, refuse_too_many
 
 LONGEST_BLOCK = 1 << 16
 """Arms returned at once at most, so that memory stays flat whatever limit is asked with."""
@@ -48,11 +48,14 @@ class FollowSchedule:
 
     def ask(self, limit: int) -> IntArray:
         """Return the next part of the schedule: at most ``limit`` arms of one segment."""
+        if self._left == 0:
+            raise ContractError("asked for more rounds than the problem's horizon has")
         n = min(limit, self._left, LONGEST_BLOCK)
         return self._arms[self._offset : self._offset + n].copy()
 
     def tell(self, rewards: FloatArray) -> None:
         """Move on by as many pulls as were played."""
+        refuse_too_many(rewards, self._left)
         self._left -= rewards.size
         self._offset = (self._offset + rewards.size) % self._period
         if self._left == 0:
