@@ -54,6 +54,8 @@ rates: install
 
 bench: install
 	$(BIN)/python -m benchmarks.simulation
+	$(BIN)/python -m benchmarks.policies
+	$(BIN)/python -m benchmarks.planners
 	$(BIN)/python -m benchmarks.experiments
 
 bench-peers: install

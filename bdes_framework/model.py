@@ -60,24 +60,31 @@ def _is_number(value: object) -> bool:
 
 
 class _Affine(NamedTuple):
-    """What some pulls do to a state q: to ``decay*q + shift``, paying ``slope*q + base``."""
+    """What some pulls do to a state q: to ``kept*q + shift``, paying ``slope*q + base``.
 
-    decay: float
+    ``lost`` is 1 - kept, known to more digits while it is small: at tiny rates 1 - lam has
+    few digits left of lam.
+    """
+
+    kept: float
+    lost: float
     shift: float
     slope: float
     base: float
 
     def then(self, other: "_Affine") -> "_Affine":
+        lost = self.lost + other.lost * self.kept
         return _Affine(
-            decay=other.decay * self.decay,
-            shift=other.decay * self.shift + other.shift,
-            slope=self.slope + other.slope * self.decay,
+            kept=1.0 - lost if lost < 0.5 else self.kept * other.kept,
+            lost=lost,
+            shift=other.kept * self.shift + other.shift,
+            slope=self.slope + other.slope * self.kept,
             base=self.base + other.slope * self.shift + other.base,
         )
 
     def times(self, repeats: int) -> "_Affine":
         """Compose with itself by repeated squaring: a billion repeats cost thirty steps."""
-        result, power = _Affine(1.0, 0.0, 0.0, 0.0), self
+        result, power = _Affine(1.0, 0.0, 0.0, 0.0, 0.0), self
         while repeats:
             if repeats & 1:
                 result = result.then(power)
@@ -89,15 +96,16 @@ class _Affine(NamedTuple):
 @compiled
 def _sweep_affine(
     r: FloatArray, b: FloatArray, lam: float, arms: IntArray
-) -> tuple[float, float, float, float]:
-    decay, shift, slope, base = 1.0, 0.0, 0.0, 0.0
+) -> tuple[float, float, float, float, float]:
+    kept, lost, shift, slope, base = 1.0, 0.0, 0.0, 0.0, 0.0
     for t in range(arms.size):
         arm = arms[t]
-        slope += r[arm] * decay
+        slope += r[arm] * kept
         base += r[arm] * shift
-        decay *= 1.0 - lam
+        lost += lam * kept
+        kept = 1.0 - lost if lost < 0.5 else kept * (1.0 - lam)
         shift += lam * (b[arm] - shift)
-    return decay, shift, slope, base
+    return kept, lost, shift, slope, base
 
 
 _same_array = cmp_using(eq=np.array_equal)
@@ -203,7 +211,7 @@ class Instance:
                 once = _Affine(*_sweep_affine(self.r, self.b, self.lam, checked))
                 effect = once.times(segment.repeats)
                 total += effect.slope * q + effect.base
-                q = effect.decay * q + effect.shift
+                q = effect.kept * q + effect.shift
         return total, q
 
 

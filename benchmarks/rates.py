@@ -265,7 +265,12 @@ def chart(measured: list[Measured]) -> alt.FacetChart:
         alt.Chart(alt.InlineData(values=rows, name="rates"))
         .mark_line(point=True)
         .encode(
-            x=alt.X("T:Q", scale=alt.Scale(type="log"), title="horizon T (rounds)"),
+            x=alt.X(
+                "T:Q",
+                scale=alt.Scale(type="log"),
+                axis=alt.Axis(format="~s", values=[1e3, 1e4, 1e5, 1e6]),
+                title="horizon T (rounds)",
+            ),
             y=alt.Y("regret:Q", scale=alt.Scale(type="log"), title="mean DES regret"),
             color=alt.Color(
                 "case:N",

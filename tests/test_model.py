@@ -111,6 +111,15 @@ def test_a_long_irregular_schedule_stays_on_the_closed_form_sum() -> None:
             assert states[t] == pytest.approx(exact, abs=tolerance), t
 
 
+@pytest.mark.parametrize("lam", [1e-6, 1e-13, 1e-15])
+def test_repeats_keep_their_digits_at_tiny_rates(lam: float) -> None:
+    """From state 0 after n pulls of one arm: b·(1 - (1 - lam)^n), exactly."""
+    instance = Instance([1.0], [0.5], lam, q0=0.0)
+    n = 10**9
+    exact = -0.5 * math.expm1(n * math.log1p(-lam))
+    assert instance.state_after(Schedule([Segment([0], n)])) == pytest.approx(exact, rel=1e-9)
+
+
 @pytest.mark.parametrize("lam", [1e-4, 0.01, 0.3, 0.5, 0.99, 1.0])
 @pytest.mark.parametrize("eps", [0.5, 0.1, 1e-3])
 def test_settling_pulls_is_the_smallest_number_that_settles(lam: float, eps: float) -> None:
