@@ -51,6 +51,7 @@ slow: install
 
 rates: install
 	$(BIN)/python -m benchmarks.rates
+	$(BIN)/pytest -m rates
 
 bench: install
 	$(BIN)/python -m benchmarks.simulation

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+import bdes_framework as bdes
 from bdes_framework import FloatArray, Instance, Reference
 from tests.noiseless import (
     array,
@@ -263,3 +264,13 @@ def test_when_nothing_pays_or_nothing_fits_all_arms_are_played_in_turn(
     assert short.arms.tolist() == [k % 3 for k in range(11)]
     assert "no room" in str(short.diagnostics["plan"])
     assert short.diagnostics["samples"] == 0
+
+
+@pytest.mark.parametrize(("n_arms", "horizon"), [(50, 1000), (10, 60), (5, 15)])
+def test_what_the_horizon_cut_is_said_with_balanced_tuning_too(n_arms: int, horizon: int) -> None:
+    plugins = bdes.load_plugins()
+    problem = bdes.Problem(n_arms, horizon, 0.3, 0)
+    world = plugins.environment("bernoulli", seed=1, r=[0.5] * n_arms, b=[1.0] * n_arms, lam=0.3)
+    trace = bdes.simulate(world, plugins.policy("etc", problem, seed=1), horizon)
+    assert trace.diagnostics["clipped"] is True
+    assert float(str(trace.diagnostics["samples"])) < float(str(trace.diagnostics["samples_asked"]))

@@ -92,8 +92,8 @@ def lengths(
     factor : float
         What the paper's M is multiplied by: K² without a known replenishing arm.
     """
-    if budget < 2 * problem.n_arms:
-        return Lengths(math.nan, 0, 0, 0, 0.0, 0.0)
+    if budget < 2 * problem.n_arms:  # not even one sample of each mean: whatever is asked is cut
+        return Lengths(math.nan, 0, 0, 0, float(samples or 1), 0.0)
     if tuning == "balanced":
         return _balanced(problem, lam, budget, epsilon, samples)
     n_arms, horizon = problem.n_arms, problem.horizon
@@ -177,7 +177,7 @@ def _balanced(
         samples=m,
         settle=n,
         restore=r,
-        samples_asked=float(m if samples is None else samples),
+        samples_asked=float(np.broadcast_to(best, loss.shape)[at]),
         settle_asked=float(n) if epsilon is None else settle_asked,
     )
 
