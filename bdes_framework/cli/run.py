@@ -57,7 +57,7 @@ def show_run(folder: Path) -> int:
     found = load_run(folder)
     console = Console()
     records = found.cells()
-    console.print(results_table(found.results()))
+    console.print(results_table(found.results(), console.width))
     console.print(Text(f"{len(records)} of {found.n_cells} cells in {folder}"))
     without = found.benchmark_errors()
     for error in without:

@@ -8,18 +8,23 @@ from rich.text import Text
 from bdes_framework.summary import Estimate, Result, slopes
 from bdes_framework.text import ascii_controls
 
+_WIDE = 100
+"""From this many characters on there is room for what was paid beside the regret."""
 
-def results_table(results: Sequence[Result]) -> Table:
+
+def results_table(results: Sequence[Result], width: int) -> Table:
     """Return one line per environment, horizon and policy; the best of each column starred."""
     with_regret = any(result.regret is not None for result in results)
+    with_reward = width >= _WIDE or not with_regret
     best = _best(results)
     slope_of = slopes(results)
     table = Table(pad_edge=False, box=None, header_style="bold")
-    table.add_column("Environment", overflow="fold")
+    table.add_column("Environment", overflow="fold", min_width=_width(results, "environment"))
     table.add_column("T", justify="right", no_wrap=True)
-    table.add_column("Policy", overflow="fold")
-    table.add_column("Reward ± 95 %", justify="right")
-    table.add_column("A round", justify="right")
+    table.add_column("Policy", overflow="fold", min_width=_width(results, "policy") + 2)
+    if with_reward:
+        table.add_column("Reward ± 95 %", justify="right")
+        table.add_column("A round", justify="right")
     if with_regret:
         table.add_column("DES regret ± 95 %", justify="right")
         table.add_column("Of OPT", justify="right")
@@ -30,8 +35,7 @@ def results_table(results: Sequence[Result]) -> Table:
             ascii_controls(result.environment),
             f"{result.horizon:,}",
             ascii_controls(result.policy) + (" *" if result in best else ""),
-            estimate_text(result.reward),
-            "failed" if result.mean is None else f"{result.mean.mean / result.horizon:.4f}",
+            *(_paid(result) if with_reward else ()),
         ]
         if with_regret:
             row += [estimate_text(result.regret), _fraction(result)]
@@ -41,6 +45,18 @@ def results_table(results: Sequence[Result]) -> Table:
         style = "bold" if result in best else ""
         table.add_row(*(Text(text) for text in row), style=style)
     return table
+
+
+def _paid(result: Result) -> tuple[str, str]:
+    """Return what was paid, and what was to be expected a round."""
+    if result.mean is None:
+        return "-", "failed"
+    return estimate_text(result.reward), f"{result.mean.mean / result.horizon:.4f}"
+
+
+def _width(results: Sequence[Result], label: str) -> int:
+    """Return how wide a column of labels must be not to fold any but the very long ones."""
+    return min(max((len(getattr(result, label)) for result in results), default=0), 20)
 
 
 def _best(results: Sequence[Result]) -> list[Result]:
