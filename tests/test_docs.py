@@ -16,7 +16,7 @@ import pytest
 
 import bdes_framework
 import bdes_framework.testing
-from bdes_framework import ExperimentConfig, PluginsConfig, load_plugins
+from bdes_framework import ExperimentConfig, PluginsConfig
 from bdes_framework.hookspecs import HookSpecs
 from tests.snippets import PageRun, commands_of, fits, snippets_of
 
@@ -97,14 +97,6 @@ def test_every_page_is_in_the_navigation() -> None:
     navigation = (REPOSITORY / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     listed = set(re.findall(r"([\w/-]+\.md)\n", navigation))
     assert listed == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
-
-
-def test_what_the_map_calls_not_yet_is_not_there_yet() -> None:
-    registered = {entry.name for entry in load_plugins().entries()}
-    rows = re.findall(r"(?m)^\|(.*)\| not yet \|(.*)\|$", (DOCS / "paper-to-code.md").read_text())
-    promised = {name for row in rows for name in re.findall(r"plugin `([^`]+)`", row[1])}
-    assert rows
-    assert promised.isdisjoint(registered), "the map is behind: say where these are"
 
 
 # -- the runner notices ---------------------------------------------------------------------
