@@ -222,9 +222,10 @@ PAGE = """# Measured rates
 Mean DES regret of {seeds} paired seeds and {instances} click-bait instances from fixed seeds
 (K = 3, one arm with b = 1), against a plan proven to be within 1e-6 of the optimum. The slope is
 fitted on a log-log scale over half decades up to T = 10^6; its interval is a 95 % bootstrap over
-seeds. The theorem's slope is that of its own finite-T expression, logarithms and N(lam) included, over the same horizons. A gate holds when the
-interval's lower end exceeds the theorem's slope by at most {excess}; for the policies that know
-nothing of states, when the slope is above 0.95, as Proposition 2.1 says.
+seeds. The theorem's slope is that of its own finite-T expression, logarithms and N(lam) included,
+over the same horizons. A gate holds when the interval's lower end exceeds the theorem's slope by
+at most {excess}; for the policies that know nothing of states, when the slope is above 0.95, as
+Proposition 2.1 says.
 
 ![Mean regret against the horizon, by case](img/rates.svg)
 
