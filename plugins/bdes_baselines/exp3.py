@@ -3,7 +3,8 @@
 Weights grow without bound, so their logarithms are kept, and next to them the weights
 relative to a common shift. A reward changes one weight only: a round costs at most one
 exponential, and the weights' total is corrected by the difference, then summed afresh at
-fixed rounds before rounding can build up.
+fixed rounds before rounding can build up. A round without a reward changes nothing, so the
+parts of [0, 1) that belong to the arms are laid out only after a reward.
 """
 
 import math
@@ -68,20 +69,30 @@ class _State(NamedTuple):
     """Shape (3,): the sum of the weights, the shift, and the share (1 - gamma)/sum."""
     clock: IntArray
     """Shape (1,): rewards above 0 so far."""
+    reached: FloatArray
+    """Shape (K,): where each arm's part of [0, 1) ends; the last one's is never asked."""
 
 
 @compiled
-def _choose(weights: FloatArray, totals: FloatArray, floor: float, uniform: float) -> int:
-    """Return the arm whose part of [0, 1) the draw falls in; ``floor`` is gamma/K."""
-    last = weights.size - 1
-    share = totals[2]
-    reached = 0.0
-    for arm in range(last):
-        reached += share * weights[arm] + floor
-        if uniform < reached:
-            return arm
-    # Not tested against the last sum: rounding may leave it below the draw.
-    return last
+def _lay_out(weights: FloatArray, totals: FloatArray, reached: FloatArray, floor: float) -> None:
+    """Lay the arms' probabilities end to end; ``floor`` is gamma/K."""
+    share, end = totals[2], 0.0
+    for arm in range(weights.size):
+        end += share * weights[arm] + floor
+        reached[arm] = end
+
+
+@compiled
+def _choose(reached: FloatArray, uniform: float) -> int:
+    """Return the arm whose part of [0, 1) the draw falls in.
+
+    By counting the ends below the draw: no branch depends on luck. The last end is left out,
+    as rounding may leave it below the draw.
+    """
+    arm = 0
+    for other in range(reached.size - 1):
+        arm += uniform >= reached[other]
+    return arm
 
 
 @compiled
@@ -134,6 +145,7 @@ def _play(
     weights: FloatArray,
     totals: FloatArray,
     clock: IntArray,
+    reached: FloatArray,
     gamma: float,
     floor: float,
     uniforms: FloatArray,
@@ -141,10 +153,12 @@ def _play(
     record: Record,
 ) -> None:
     for t in range(record.arms.size):
-        arm = _choose(weights, totals, floor, uniforms[t])
+        arm = _choose(reached, uniforms[t])
         reward = play_round(world, record, t, arm)
-        if reward > 0.0 and _learn(log_weights, weights, totals, clock, gamma, floor, arm, reward):
-            _sum_afresh(log_weights, weights, totals, gamma)
+        if reward > 0.0:
+            if _learn(log_weights, weights, totals, clock, gamma, floor, arm, reward):
+                _sum_afresh(log_weights, weights, totals, gamma)
+            _lay_out(weights, totals, reached, floor)
 
 
 class Exp3:
@@ -161,20 +175,24 @@ class Exp3:
             weights=np.ones(n_arms),
             totals=np.array([n_arms, 0.0, (1.0 - gamma) / n_arms]),
             clock=np.zeros(1, dtype=np.int64),
+            reached=np.empty(n_arms),
         )
+        _lay_out(self._state.weights, self._state.totals, self._state.reached, self._floor)
 
     def ask(self, limit: int) -> IntArray:
         """Return the next arm: shape (1,)."""
-        state = self._state
-        self._arm = _choose(state.weights, state.totals, self._floor, self._rng.random())
+        self._arm = _choose(self._state.reached, self._rng.random())
         return np.array([self._arm], dtype=np.int64)
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the reward of the arm just asked for: shape (1,)."""
         reward = reward_in_unit_interval(rewards)
-        state = self._state
-        if reward > 0.0 and _learn(*state, self._gamma, self._floor, self._arm, reward):
-            _sum_afresh(state.log_weights, state.weights, state.totals, self._gamma)
+        if reward > 0.0:
+            log_weights, weights, totals, clock, reached = self._state
+            gamma, floor = self._gamma, self._floor
+            if _learn(log_weights, weights, totals, clock, gamma, floor, self._arm, reward):
+                _sum_afresh(log_weights, weights, totals, gamma)
+            _lay_out(weights, totals, reached, floor)
 
     def play(self, world: World, record: Record) -> None:
         """Play a whole block in one compiled loop."""

@@ -1,0 +1,97 @@
+"""Environments and policies made for tests of the simulation."""
+
+import math
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+
+import bdes_framework as bdes
+from bdes_framework import (
+    Environment,
+    FloatArray,
+    IntArray,
+    Outcome,
+    Record,
+    World,
+    compiled,
+    play_round,
+)
+
+PLUGINS = bdes.load_plugins()
+ARMS = {"r": [0.9, 0.3, 0.5], "b": [0.1, 1.0, 0.5], "lam": 0.3}
+
+
+def environment(seed: int = 1, **parameters: object) -> Environment:
+    return PLUGINS.environment("bernoulli", seed=seed, **(ARMS | parameters))
+
+
+@define
+class Scripted:
+    """Plays a script in blocks of given sizes, and remembers what it was told."""
+
+    script: IntArray
+    sizes: list[int]
+    told: list[float] = field(factory=list)
+    limits: list[int] = field(factory=list)
+    _at: int = 0
+
+    def ask(self, limit: int) -> IntArray:
+        self.limits.append(limit)
+        size = min(self.sizes[len(self.limits) % len(self.sizes)], limit)
+        block = self.script[self._at : self._at + size]
+        self._at += size
+        return block
+
+    def tell(self, rewards: FloatArray) -> None:
+        self.told += rewards.tolist()
+
+
+def script(n: int, n_arms: int = 3) -> IntArray:
+    return np.random.default_rng(5).integers(0, n_arms, n)
+
+
+@define
+class FaultyEnvironment:
+    """Pays one half, until it brings something else from some round on."""
+
+    wrong: Any = None
+    since: int = 0
+    n_arms: Any = 3
+    _round: int = 0
+
+    def pull(self, arms: IntArray) -> Outcome:
+        self._round += arms.size
+        if self._round > self.since:
+            return self.wrong(arms.size)  # type: ignore[no-any-return]
+        return Outcome(np.full(arms.size, 0.5), np.full(arms.size, 0.5))
+
+
+def spoilt(n: int) -> FloatArray:
+    return np.full(n, math.nan)
+
+
+@compiled
+def play_in_turn(world: World, record: Record, wrong_at: int, wrong_arm: int) -> None:
+    for t in range(record.arms.size):
+        play_round(world, record, t, wrong_arm if t == wrong_at else t % world.r.size)
+
+
+class InTurn:
+    """All arms in turn, compiled; ``spoil`` then changes what was written down."""
+
+    def __init__(self, wrong_at: int = -1, wrong_arm: int = 0, spoil: Any = None) -> None:
+        self.wrong = wrong_at, wrong_arm
+        self.spoil = spoil
+
+    def ask(self, limit: int) -> IntArray:
+        return np.arange(limit) % 3
+
+    def tell(self, rewards: FloatArray) -> None:
+        pass
+
+    def play(self, world: World, record: Record) -> None:
+        if self.spoil is None:
+            play_in_turn(world, record, *self.wrong)
+        else:
+            self.spoil(world, record)
