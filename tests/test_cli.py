@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Install
-from tests.test_config import FILE
+from tests.running import FILE
 from tests.test_plugins import BROKEN
 
 Good = Callable[[str], str]
