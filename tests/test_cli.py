@@ -200,7 +200,6 @@ def test_a_run_is_shown_listed_exported_and_compared(demo: Path) -> None:
     assert first.returncode == 0, first.stderr
     assert "6 of 6 cells in one" in first.stdout
     assert bdes("show", "one", cwd=demo).stdout == first.stdout
-    (demo / "demo.toml").write_text(FILE.replace("lam = 0.3", "lam = 0.2"))
     bdes("run", "demo.toml", "--out", "two", "--workers", "2", cwd=demo)
     assert "mine" in bdes("compare", "one", "two", cwd=demo).stdout
     listing = bdes("runs", ".", cwd=demo).stdout

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from attrs import field, frozen, validators
 
 from bdes_engines.batches import in_batches, run_batch
+from bdes_engines.guard import leave_if_imported_by_a_worker, try_a_worker
 from bdes_framework import BuildContext, PluginError
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Dask:
             except OSError:
                 address = self._config.address
                 raise PluginError(f"no Dask scheduler answers at {address!r}") from None
+        try_a_worker("dask")
         return Client(
             n_workers=self._config.workers,
             threads_per_worker=1,
@@ -83,4 +85,5 @@ def build(config: DaskConfig, context: BuildContext) -> Dask:
     """Build the engine, if Dask is there."""
     if find_spec("distributed") is None:
         raise PluginError("engine 'dask' needs Dask: install 'bdes-framework[dask]'")
+    leave_if_imported_by_a_worker()
     return Dask(config)
