@@ -111,17 +111,6 @@ def test_diagnostics_that_cannot_be_written_fail_their_own_cell(
     assert all("ValueError" in (cell.error or "") for cell in run.cells())
 
 
-def test_a_local_package_s_version_covers_all_its_modules(folder: Path, good_plugin: Good) -> None:
-    package = folder / "package"
-    package.mkdir()
-    (package / "__init__.py").write_text("from .inner import bdes_register, BDES_API_VERSION\n")
-    (package / "inner.py").write_text(good_plugin("mine"))
-    (folder / "demo.toml").write_text(FILE.replace("mine.py", "./package"))
-    before = {cell.key for cell in load_experiment(folder / "demo.toml").cells}
-    (package / "inner.py").write_text(good_plugin("mine") + "\n# changed\n")
-    assert not before & {cell.key for cell in load_experiment(folder / "demo.toml").cells}
-
-
 def test_a_second_process_on_one_folder_is_refused(folder: Path) -> None:
     (folder / "run").mkdir()
     with locked(folder / "run"):
