@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from bdes_framework import ContractError, StoreError, load_experiment, load_run, run_experiment
+from bdes_framework import (
+    ContractError,
+    StoreError,
+    load_experiment,
+    load_run,
+    run_experiment,
+)
 from bdes_framework.store import open_store
 from tests.running import FILE, SLOW, dump
 
@@ -80,7 +86,16 @@ def _saved(folder: Path) -> int:
     return n
 
 
-def test_a_job_that_kills_its_worker_fails_alone(sweep: Path, tmp_path: Path) -> None:
+WORKERS = [
+    pytest.param({"use": "processes", "workers": 2}, id="processes"),
+    pytest.param({"use": "dask", "workers": 2}, id="dask", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("engine", WORKERS)
+def test_a_job_that_kills_its_worker_fails_alone(
+    sweep: Path, tmp_path: Path, engine: dict[str, object]
+) -> None:
     (tmp_path / "slow.py").write_text(
         SLOW.replace("        time.sleep(pause)", "        time.sleep(pause)\n"
                      "        import os, multiprocessing\n"
@@ -90,7 +105,6 @@ def test_a_job_that_kills_its_worker_fails_alone(sweep: Path, tmp_path: Path) ->
     text = sweep.read_text().replace("[[policies]]", "[[policies]]\npause = [0.2, 0.001]")
     text = text.replace('lam = [0.0, 0.3, "1/T", 1.0]', "lam = 0.3").replace("[10, 50]", "[10]")
     sweep.write_text(text.replace("replications = 15", "replications = 4"))
-    engine = {"use": "processes", "workers": 2}
     run = load_run(run_experiment(sweep, out=tmp_path / "run", engine=engine))
     assert len(run.cells()) == run.n_cells == 8
     by_policy: dict[str, set[str | None]] = {}
@@ -100,8 +114,11 @@ def test_a_job_that_kills_its_worker_fails_alone(sweep: Path, tmp_path: Path) ->
     assert by_policy["slow (pause=0.001)"] == {"its worker died every time it was tried"}
 
 
-def test_a_killed_worker_s_cells_are_run_again(sweep: Path, tmp_path: Path) -> None:
-    """One worker is killed from outside, once; nothing is missing at the end."""
+@pytest.mark.parametrize("engine", WORKERS)
+def test_a_killed_worker_s_cells_are_run_again(
+    sweep: Path, tmp_path: Path, engine: dict[str, object]
+) -> None:
+    """One worker is killed with cells in hand, once; nothing is missing at the end."""
     (tmp_path / "slow.py").write_text(
         SLOW.replace("        time.sleep(pause)", "        time.sleep(pause)\n"
                      "        import os, pathlib, multiprocessing\n"
@@ -111,11 +128,47 @@ def test_a_killed_worker_s_cells_are_run_again(sweep: Path, tmp_path: Path) -> N
                      "            os.kill(os.getpid(), 9)")
     )  # fmt: skip
     sweep.write_text(sweep.read_text().replace('use = "slow"', 'use = "slow"\npause = 0.03'))
-    engine = {"use": "processes", "workers": 2}
     run = load_run(run_experiment(sweep, out=tmp_path / "run", engine=engine))
     assert (tmp_path / "flag").exists(), "no worker was ever started"
     assert len(run.cells()) == 120
     assert all(cell.error is None for cell in run.cells())
+
+
+SCRIPT = """
+import bdes_framework as bdes
+
+bdes.run_experiment("sweep.toml", out="run", engine={engine!r})
+"""
+
+
+@pytest.mark.parametrize("engine", WORKERS)
+def test_a_script_without_a_main_guard_is_told_what_to_write(
+    sweep: Path, tmp_path: Path, engine: dict[str, object]
+) -> None:
+    sweep.write_text(sweep.read_text().replace('use = "slow"', 'use = "slow"\npause = 0.6'))
+    (tmp_path / "script.py").write_text(SCRIPT.format(engine=engine))
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1, done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("bdes_framework.errors.PluginError:")
+    assert last.endswith("put the call under 'if __name__ == \"__main__\":'")
+
+
+@pytest.mark.parametrize("engine", WORKERS)
+def test_a_script_with_a_main_guard_runs(
+    sweep: Path, tmp_path: Path, engine: dict[str, object]
+) -> None:
+    text = sweep.read_text().replace('use = "slow"', 'use = "slow"\npause = 0.6')
+    sweep.write_text(text.replace("replications = 15", "replications = 1"))
+    guarded = SCRIPT.format(engine=engine).replace(
+        "bdes.run", 'if __name__ == "__main__": bdes.run'
+    )
+    (tmp_path / "script.py").write_text(guarded)
+    subprocess.run([sys.executable, "script.py"], cwd=tmp_path, check=True, timeout=120)
+    assert len(load_run(tmp_path / "run").cells()) == 8
 
 
 ENGINE = """
