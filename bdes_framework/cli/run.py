@@ -50,7 +50,8 @@ def run(
     try:
         _run_with_progress(experiment, folder, chosen, retry_failed)
     except KeyboardInterrupt:
-        click.echo(f"\nbdes: stopped; finished cells are in {folder}", err=True)
+        shown = ascii_controls(str(folder))
+        click.echo(f"\nbdes: stopped; finished cells are in {shown}", err=True)
         click.echo("run the same command to go on", err=True)
         sys.exit(130)
     sys.exit(show_run(folder))
@@ -62,7 +63,8 @@ def show_run(folder: Path, *, tracebacks: bool = False) -> int:
     console = Console()
     records = found.cells()
     console.print(results_table(found.results(), console.width))
-    console.print(Text(f"{len(records)} of {found.n_cells} cells in {folder}"))
+    where = ascii_controls(str(folder))
+    console.print(Text(f"{len(records)} of {found.n_cells} cells in {where}"))
     without = found.benchmark_errors()
     for error in without:
         click.echo(f"no regret: the benchmark failed: {error}", err=True)
@@ -185,7 +187,7 @@ def check(file: Path) -> None:
     low, high = (_duration(pulls * seconds + len(cells) * 1e-3) for seconds in (1e-8, 1e-5))
     table.add_row("time", f"{low} with compiled policies, up to {high} with plain Python ones")
     console = Console()
-    console.print(Text(f"{file}: no mistakes", style="green"))
+    console.print(Text(ascii_controls(f"{file}: no mistakes"), style="green"))
     console.print(table)
 
 

@@ -29,14 +29,15 @@ def runs(folder: Path) -> None:
     for heading, justify in (("Run", "left"), ("Experiment", "left"), ("Cells", "right")):
         table.add_column(heading, justify="right" if justify == "right" else "left")
     for path in list_runs(folder):
+        shown = ascii_controls(str(path))
         try:
             found = load_run(path)
-            row = [str(path), ascii_controls(found.name), f"{len(found.cells())}/{found.n_cells}"]
+            row = [shown, ascii_controls(found.name), f"{len(found.cells())}/{found.n_cells}"]
             found.close()
         except BdesError as error:
-            row = [str(path), one_line(str(error), 60), "-"]
+            row = [shown, one_line(str(error), 60), "-"]
         table.add_row(*map(Text, row))
-    Console().print(table if table.row_count else Text(f"no runs in {folder}"))
+    Console().print(table if table.row_count else Text(ascii_controls(f"no runs in {folder}")))
 
 
 @click.command()
@@ -68,9 +69,16 @@ def export(run: Path, form: str, out: Path | None) -> None:
         writer.writeheader()
         writer.writerows(rows)
     if out is None:
-        click.echo(text.getvalue(), nl=False)
+        _print(text.getvalue())
     else:
         _replace(out, lambda path: path.write_text(text.getvalue(), encoding="utf-8"))
+
+
+def _print(text: str) -> None:
+    """Write to standard output as it is; only a terminal is spared control characters."""
+    if sys.stdout.isatty():
+        text = "".join(f"{ascii_controls(line)}\n" for line in text.splitlines())
+    sys.stdout.write(text)  # click.echo would cut escape sequences out of the data
 
 
 def _replace(out: Path, write: Callable[[Path], object]) -> None:

@@ -123,7 +123,7 @@ def _answering(address: str) -> "Client":
 
 
 async def _connect(address: str) -> None:
-    from distributed.comm import connect
+    from distributed.comm.core import connect
 
     async with asyncio.timeout(_ANSWER_SECONDS):
         comm = await connect(address)
