@@ -232,7 +232,8 @@ class _Run:
             self._store.set_checkpoints(horizon, log_checkpoints(horizon, config.checkpoints))
         well = self._store.finished(failed=False)
         badly = set() if retry_failed else self._store.finished(failed=True)
-        left = {cell.key: cell for cell in cells if cell.key not in well | badly}
+        done = well | badly
+        left = {cell.key: cell for cell in cells if cell.key not in done}
         on_start(len(cells), len(cells) - len(left))
         self._record = RunRecord(
             config.name,
