@@ -47,7 +47,8 @@ class ArmsConfig:
     def __attrs_post_init__(self) -> None:
         if (self.file is None) == (self.generator is None):
             raise InvalidValueError("arms need either 'file' or 'generator'")
-        if self.generator is not None and (self.n is None or not 1 <= self.n <= MOST_ARMS):
+        needed = self.generator is not None
+        if needed if self.n is None else not 1 <= self.n <= MOST_ARMS:
             raise InvalidValueError(f"'n' must be an integer from 1 to {MOST_ARMS}")
         if self.generator == "grid" and self.n is not None and self.n**2 > MOST_ARMS:
             raise InvalidValueError(f"a grid of {self.n}² arms is over {MOST_ARMS}")

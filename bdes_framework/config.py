@@ -39,6 +39,7 @@ LONGEST_LABEL = 200
 MOST_CELLS = 1_000_000
 MOST_CHECKPOINTS = 10_000
 LONGEST_HORIZON = 10**12
+LEAST = {"seed": 0, "replications": 1, "checkpoints": 2}
 
 
 @frozen
@@ -232,8 +233,8 @@ class _Checker:
         for index, ref in enumerate(refs):
             path = f"{key}[{index}]"
             table = dict(ref) if isinstance(ref, Mapping) else {"use": ref}
-            use, label = table.pop("use"), table.pop("label", table.get("use", ""))
-            label = label or use
+            use = table.pop("use")
+            label = table.pop("label", use)
             try:
                 entry = self._plugins.entry(kind, str(use))
             except BdesError as error:
@@ -251,14 +252,14 @@ class _Checker:
         hints = get_type_hints(entry.config, include_extras=True)
         axes: list[_Axis] = []
         for name, value in table.items():
-            if name == "arms" and _takes_arms(entry.config) and isinstance(value, Mapping):
+            if name == "arms" and takes_arms(entry.config) and isinstance(value, Mapping):
                 axes += [_axis(f"arms.{key}", inner, False) for key, inner in value.items()]
             else:
-                axes.append(_axis(name, value, _takes_list(hints.get(name, object))))
+                axes.append(_axis(name, value, takes_list(hints.get(name, object))))
         for axis in axes:
             if not axis.values:
                 self._note(f"{path}.{axis.name}", "is an empty list")
-            labels = [_short(value) for value in axis.values]
+            labels = [_short(_as_number(value)) for value in axis.values]
             for label in sorted({label for label in labels if labels.count(label) > 1}):
                 self._note(f"{path}.{axis.name}", f"has {quoted(label)} twice in its grid")
         return tuple(axes)
@@ -296,7 +297,7 @@ class _Checker:
             n_arms = len(values["r"])
         hints = get_type_hints(source.entry.config, include_extras=True)
         for name, value in values.items():
-            if isinstance(value, str) and _wants_number(hints.get(name, object)):
+            if isinstance(value, str) and wants_number(hints.get(name, object)):
                 values[name] = _formula(
                     value, f"{source.path}.{name}", horizon, n_arms, hints[name]
                 )
@@ -338,6 +339,11 @@ def _short(value: object) -> str:
     return ascii_controls(str(value))
 
 
+def _as_number(value: object) -> object:
+    """Return 1 as 1.0: in a grid they are the same."""
+    return float(value) if type(value) is int and abs(value) < 2**53 else value
+
+
 def _axis(name: str, value: object, takes_list: bool) -> _Axis:
     return _Axis(name, list(value) if isinstance(value, list) and not takes_list else [value])
 
@@ -355,11 +361,12 @@ def _members(hint: object) -> tuple[object, ...]:
     return get_args(hint) if is_union(hint) else (hint,)
 
 
-def _takes_list(hint: object) -> bool:
+def takes_list(hint: object) -> bool:
+    """Say whether a list here is one value, not an axis of a grid."""
     return any(get_origin(member) in (list, tuple, np.ndarray) for member in _members(hint))
 
 
-def _wants_number(hint: object) -> bool:
+def wants_number(hint: object) -> bool:
     """Say whether a string here can only be a formula."""
     members = _members(hint)
     return bool({int, float} & set(members)) and not any(
@@ -367,7 +374,8 @@ def _wants_number(hint: object) -> bool:
     )
 
 
-def _takes_arms(config: type[AttrsInstance]) -> bool:
+def takes_arms(config: type[AttrsInstance]) -> bool:
+    """Say whether an environment may have a table ``arms`` in place of ``r`` and ``b``."""
     names = {attribute.name for attribute in fields(config)}
     return {"r", "b"} <= names and "arms" not in names
 
@@ -380,11 +388,8 @@ def _wrong_values(config: ExperimentConfig) -> list[Mistake]:
     mistakes = []
     if not config.name.strip() or len(config.name) > LONGEST_LABEL:
         mistakes.append(Mistake("name", f"must have 1 to {LONGEST_LABEL} characters"))
-    for key, value, least in (
-        ("seed", config.seed, 0),
-        ("replications", config.replications, 1),
-        ("checkpoints", config.checkpoints, 2),
-    ):
+    for key, least in LEAST.items():
+        value = getattr(config, key)
         if value < least:
             mistakes.append(Mistake(key, f"must be at least {least}, got {value}"))
     if config.checkpoints > MOST_CHECKPOINTS:

@@ -23,10 +23,14 @@ from attrs import field, frozen
 from bdes_framework.errors import PluginError
 from bdes_framework.hookspecs import API_VERSION, PROJECT, HookSpecs
 from bdes_framework.registry import Entry, Registrar, Registry
+from bdes_framework.sources import source_files, source_hash
 from bdes_framework.text import did_you_mean, listed, one_line, quoted
 
 FIRST_PARTY = "bdes-framework"
 """The distribution whose plugins load first, so that nobody takes their names."""
+
+_LOCAL = "bdes_local_"
+"""How the module names of local files begin."""
 
 State: TypeAlias = Literal["loaded", "disabled", "failed"]
 
@@ -112,13 +116,11 @@ def local(reference: str, base: Path) -> Candidate:
         path = path / "__init__.py"
     name = path.parent.name if path.name == "__init__.py" else path.stem
     try:
-        source = path.read_bytes()
-        if path.name == "__init__.py":  # a package is as old as its newest module
-            source = b"".join(file.read_bytes() for file in sorted(path.parent.rglob("*.py")))
+        path.stat()
+        version = "sha256:" + source_hash(source_files(path))
     except OSError as error:
         reason = error.strerror or str(error)
         return Candidate(name, "local file", "", lambda: _raise_unreadable(reference, reason))
-    version = "sha256:" + hashlib.sha256(source).hexdigest()[:12]
     return Candidate(name, "local file", version, lambda: _import_file(path, name, version))
 
 
@@ -141,10 +143,12 @@ def _import_local_module(name: str) -> ModuleType:
 def _import_file(path: Path, name: str, version: str) -> ModuleType:
     """Import a file under a name of its own, the same in every process, once per content."""
     place = hashlib.sha256(str(path).encode()).hexdigest()[:8]
-    module_name = f"bdes_local_{re.sub(r'[^0-9A-Za-z_]', '_', name)}_{place}"
+    module_name = f"{_LOCAL}{re.sub(r'[^0-9A-Za-z_]', '_', name)}_{place}"
     known = sys.modules.get(module_name)
     if known is not None and getattr(known, "__bdes_version__", None) == version:
         return known
+    if known is not None:
+        _forget(path, module_name)
     is_package = path.name == "__init__.py"
     spec = importlib.util.spec_from_file_location(
         module_name, path, submodule_search_locations=[str(path.parent)] if is_package else None
@@ -160,6 +164,17 @@ def _import_file(path: Path, name: str, version: str) -> ModuleType:
         raise
     vars(module)["__bdes_version__"] = version
     return module
+
+
+def _forget(path: Path, module_name: str) -> None:
+    """Forget a changed plugin's modules, so that their new text is what is imported."""
+    files = set(source_files(path))
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        is_helper = file is not None and Path(file).resolve() in files
+        is_own = name.startswith(module_name + ".")
+        if is_own or (is_helper and not name.startswith(("__", _LOCAL))):
+            del sys.modules[name]
 
 
 def load(

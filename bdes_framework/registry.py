@@ -30,6 +30,9 @@ ConfigT = TypeVar("ConfigT", bound=AttrsInstance)
 RESERVED_FIELDS = frozenset({"use", "label", "seed", "problem"})
 """Names a config class may not use for its fields: they mean something of their own."""
 
+LIST_ITEM = re.compile(r"(?m)^(?=\s*(?:[-*]|\d+\.) )")
+"""Where an item of a list begins in a docstring."""
+
 _SECTION = re.compile(r"^\w[^\n]*\n-{3,}$", re.MULTILINE)
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -69,8 +72,12 @@ class Entry:
 
     @property
     def explanation(self) -> list[str]:
-        """What the docstring says beyond its first sentence and before its sections."""
-        return [one_line(paragraph, 2000) for paragraph in self._paragraphs()[1:]]
+        """What the docstring says beyond its first sentence and before its sections.
+
+        A string for each paragraph, and one for each item of a list, its mark in front.
+        """
+        items = [item for text in self._paragraphs()[1:] for item in LIST_ITEM.split(text)]
+        return [one_line(item, 2000) for item in items if item.strip()]
 
     def _paragraphs(self) -> list[str]:
         text = inspect.cleandoc(self.config.__doc__ or "")

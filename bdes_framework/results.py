@@ -10,9 +10,11 @@ import numpy as np
 from attrs import frozen
 
 from bdes_framework.cells import CellResult
+from bdes_framework.errors import StoreError
 from bdes_framework.records import CellRecord
 from bdes_framework.store import PlannedCell, Store, benchmark_key, open_store
 from bdes_framework.summary import Result, summarise
+from bdes_framework.text import quoted
 from bdes_framework.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -74,7 +76,12 @@ class Run:
     @property
     def resolved(self) -> dict[str, Any]:
         """What was run: versions of everything that decided the numbers."""
-        found: dict[str, Any] = json.loads((self.folder / "resolved.json").read_text())
+        path = self.folder / "resolved.json"
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "it is damaged"
+            raise StoreError(f"cannot read {quoted(str(path), 200)}: {reason}") from None
         return found
 
     @property
@@ -94,11 +101,7 @@ class Run:
         """Return the curves of one policy on one environment, a row a replication."""
         rows = []
         for planned in self._plan:
-            if (planned.environment, planned.policy, planned.horizon) != (
-                environment,
-                policy,
-                horizon,
-            ):
+            if _group(planned) != (environment, policy, horizon):
                 continue
             result = self._store.result(planned.key)
             if result is not None and not result.error:
@@ -114,6 +117,15 @@ class Run:
             means=means,
             regret=_less(totals, means),
         )
+
+    def traceback(self, cell: CellRecord) -> str:
+        """Return where a cell failed, as Python tells it; empty if it did not fail."""
+        place = (cell.environment, cell.policy, cell.horizon, cell.replication)
+        for planned in self._plan:
+            if (*_group(planned), planned.replication) == place:
+                result = self._store.result(planned.key)
+                return "" if result is None else result.details
+        raise KeyError(f"no cell of {cell.policy!r} on {cell.environment!r}, T = {cell.horizon}")
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return the cells as a pandas frame, a row a cell; needs pandas."""
@@ -180,6 +192,10 @@ class Run:
             regret=regret,
             error=result.error or None,
         )
+
+
+def _group(planned: PlannedCell) -> tuple[str, str, int]:
+    return planned.environment, planned.policy, planned.horizon
 
 
 def _less(totals: Sequence[FloatArray | None], means: FloatArray) -> FloatArray | None:

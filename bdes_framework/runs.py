@@ -81,6 +81,7 @@ def run_experiment(
     retry_failed: bool = False,
     on_start: Callable[[int, int], None] = lambda total, done: None,
     on_cell: Callable[[Cell, CellResult], None] = lambda cell, result: None,
+    on_benchmark: Callable[[int, int], None] = lambda total, done: None,
 ) -> Path:
     """Run an experiment, or what is left of it; return its folder.
 
@@ -97,6 +98,9 @@ def run_experiment(
     on_start, on_cell : callable
         Called in this process: with the number of cells and of those already there, and
         with every cell that comes in.
+    on_benchmark : callable
+        Called likewise once the cells are done, with the number of benchmarks to plan and of
+        those planned so far.
 
     Raises
     ------
@@ -105,6 +109,8 @@ def run_experiment(
     """
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
+    chosen = experiment.config.engine if engine is None else engine
+    experiment.plugins.engine(chosen)  # a wrong one leaves no folder behind
     folder = run_folder(experiment, out)
     _refuse_foreign(folder)
     _make_folder(folder)
@@ -112,7 +118,7 @@ def run_experiment(
         store = open_store(folder, create=True)
         try:
             _claim(store, folder, experiment)
-            _Run(experiment, store, on_cell).go(engine, retry_failed, on_start)
+            _Run(experiment, store, chosen, on_cell, on_benchmark).go(retry_failed, on_start)
         finally:
             store.close()
     return folder
@@ -204,54 +210,66 @@ class _Run:
     """One pass over the cells that are not there yet."""
 
     def __init__(
-        self, experiment: Experiment, store: Store, on_cell: Callable[[Cell, CellResult], None]
+        self,
+        experiment: Experiment,
+        store: Store,
+        engine: Reference,
+        on_cell: Callable[[Cell, CellResult], None],
+        on_benchmark: Callable[[int, int], None],
     ) -> None:
         self._plugins = experiment.plugins
         self._experiment = experiment
         self._store = store
+        self._engine = engine
         self._on_cell = on_cell
+        self._on_benchmark = on_benchmark
 
-    def go(
-        self,
-        engine: Reference | None,
-        retry_failed: bool,
-        on_start: Callable[[int, int], None],
-    ) -> None:
+    def go(self, retry_failed: bool, on_start: Callable[[int, int], None]) -> None:
         """Play the cells that are missing, then plan the benchmarks they are held to."""
         cells, config = self._experiment.cells, self._experiment.config
-        chosen = config.engine if engine is None else engine
-        self._plugins.engine(chosen)  # a wrong one is refused even if nothing is left to do
         self._store.set_plan(cells)
         for horizon in config.horizons:
             self._store.set_checkpoints(horizon, log_checkpoints(horizon, config.checkpoints))
-        done = self._store.finished(failed=False)
-        if not retry_failed:
-            done |= self._store.finished(failed=True)
+        well = self._store.finished(failed=False)
+        badly = set() if retry_failed else self._store.finished(failed=True)
+        done = well | badly
         left = {cell.key: cell for cell in cells if cell.key not in done}
         on_start(len(cells), len(cells) - len(left))
-        self._record = RunRecord(config.name, len(cells), n_finished=len(cells) - len(left))
+        self._record = RunRecord(
+            config.name,
+            len(cells),
+            n_finished=sum(cell.key in well for cell in cells),
+            n_failed=sum(cell.key in badly for cell in cells),
+        )
         self._plugins.announce("bdes_run_started", run=self._record)
-        for result in self._results(chosen, list(left.values()), execute):
-            self._finish(self._taken(left, result.key, chosen), result)
+        for result in self._results(list(left.values()), execute):
+            self._finish(self._taken(left, result.key), result)
         for cell in left.values():
             self._finish(cell, failed(cell.key, _NEVER_RETURNED, _NEVER_RETURNED))
-        jobs = {job.key: job for job in self._benchmark_jobs(retry_failed)}
-        for planned in self._results(chosen, list(jobs.values()), plan_benchmark):
-            self._taken(jobs, planned.key, chosen)
-            self._store.save_benchmark(planned.key, planned.benchmark, planned.error)
+        self._plan_benchmarks(retry_failed)
         self._plugins.announce("bdes_run_finished", run=self._record)
 
-    def _results(
-        self, engine: Reference, jobs: list[Job], do: Callable[[Plugins, Job], Result]
-    ) -> Iterator[Result]:
-        if jobs:
-            yield from self._plugins.engine(engine).run(jobs, partial(do, self._plugins))
+    def _plan_benchmarks(self, retry_failed: bool) -> None:
+        jobs = {job.key: job for job in self._benchmark_jobs(retry_failed)}
+        total = len(jobs)
+        self._on_benchmark(total, 0)
+        for planned in self._results(list(jobs.values()), plan_benchmark):
+            self._taken(jobs, planned.key)
+            self._store.save_benchmark(planned.key, planned.benchmark, planned.error)
+            self._on_benchmark(total, total - len(jobs))
+        for key in jobs:
+            self._store.save_benchmark(key, None, _NEVER_RETURNED)
 
-    def _taken(self, left: dict[str, Job], key: str, engine: Reference) -> Job:
+    def _results(self, jobs: list[Job], do: Callable[[Plugins, Job], Result]) -> Iterator[Result]:
+        if jobs:
+            yield from self._plugins.engine(self._engine).run(jobs, partial(do, self._plugins))
+
+    def _taken(self, left: dict[str, Job], key: str) -> Job:
         """Take a job off the list; an engine that returns one twice, or makes one up, is told."""
         if key not in left:
             raise ContractError(
-                f"engine {quoted(engine)} returned a result twice, or one that nobody asked for"
+                f"engine {quoted(self._engine)} returned a result twice, or one that nobody asked"
+                " for"
             )
         return left.pop(key)
 

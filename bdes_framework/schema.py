@@ -1,14 +1,24 @@
 """A JSON Schema of the experiment file, built from the plugins that are loaded."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import attrs
 import numpy as np
 from attrs import AttrsInstance
 
-from bdes_framework.arms import ArmsConfig
-from bdes_framework.config import ExperimentConfig
+from bdes_framework.arms import MOST_ARMS, ArmsConfig
+from bdes_framework.config import (
+    LEAST,
+    LONGEST_HORIZON,
+    LONGEST_LABEL,
+    MOST_CHECKPOINTS,
+    ExperimentConfig,
+    takes_arms,
+    takes_list,
+    wants_number,
+)
+from bdes_framework.expressions import LONGEST
 from bdes_framework.interfaces import Kind
 from bdes_framework.manager import Plugins
 from bdes_framework.parameters import parameters_of
@@ -25,44 +35,110 @@ _SCALARS: Mapping[object, Schema] = {
 }
 
 
+_FORMULA: Schema = {
+    "type": "string",
+    "maxLength": LONGEST,
+    "pattern": r"^\s*(?:[-+*/^().\s\d_eETK]|exp|log|sqrt)+$",
+    "description": "a formula in T and K",
+}
+_LABEL: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_LABEL}
+_LIMITS: Mapping[str, Schema] = {
+    **{key: {"minimum": least} for key, least in LEAST.items()},
+    "name": {"maxLength": LONGEST_LABEL, "pattern": r"\S"},
+    "checkpoints": {"minimum": LEAST["checkpoints"], "maximum": MOST_CHECKPOINTS},
+    "horizons": {
+        "items": {"type": "integer", "minimum": 1, "maximum": LONGEST_HORIZON},
+        "minItems": 1,
+        "uniqueItems": True,
+    },
+    "environments": {"items": {"$ref": "#/$defs/environments"}, "minItems": 1},
+    "policies": {"items": {"$ref": "#/$defs/policies"}, "minItems": 1},
+}
+_ARMS_LIMITS: Mapping[str, Schema] = {
+    "n": {"minimum": 1, "maximum": MOST_ARMS},
+    "seed": {"minimum": 0},
+    "spread": {"minimum": 0, "maximum": 1},
+}
+
+
 def experiment_schema(plugins: Plugins) -> Schema:
-    """Return the schema; a reference to a plugin becomes a choice among what is registered."""
-    definitions = {kind.value: _choice(plugins, kind) for kind in Kind}
-    schema = _table(ExperimentConfig, grid=False)
+    """Return the schema; a reference to a plugin becomes a choice among what is registered.
+
+    It knows names, types and the file's own limits. What a plugin's own code demands of a
+    value, only the plugin knows; ``bdes check`` asks it.
+    """
+    schema = _table(ExperimentConfig)
+    for key, limits in _LIMITS.items():
+        schema["properties"][key] |= limits
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "bdes-framework experiment",
         **schema,
-        "$defs": definitions,
+        "$defs": {
+            **{kind.value: _choice(plugins, kind, _nested) for kind in Kind},
+            "environments": _choice(plugins, Kind.ENVIRONMENT, _listed),
+            "policies": _choice(plugins, Kind.POLICY, _listed),
+        },
     }
 
 
-def _choice(plugins: Plugins, kind: Kind) -> Schema:
+def _choice(plugins: Plugins, kind: Kind, described: Callable[[Entry], Schema]) -> Schema:
     entries = plugins.entries(kind)
-    grid = kind in (Kind.ENVIRONMENT, Kind.POLICY)
     names: Schema = {"enum": [entry.name for entry in entries]}
-    return {"anyOf": [names, *(_entry(entry, grid) for entry in entries)]}
+    return {"anyOf": [names, *map(described, entries)]}
 
 
-def _entry(entry: Entry, grid: bool) -> Schema:
-    table = _table(entry.config, grid)
-    own: Schema = {"use": {"const": entry.name, "description": entry.summary}}
-    if grid:
-        own["label"] = {"type": "string"}
-    required = table.get("required", [])
-    if {"r", "b"} <= set(table["properties"]) and entry.kind is Kind.ENVIRONMENT:
-        own["arms"] = _table(ArmsConfig, grid=True)
-        required = [name for name in required if name not in ("r", "b")]
-    return table | {"properties": own | table["properties"], "required": ["use", *required]}
+def _nested(entry: Entry) -> Schema:
+    """Describe a table that stands for a plugin inside another table: plain values only."""
+    table = _table(entry.config)
+    return table | {
+        "properties": _use(entry) | table["properties"],
+        "required": ["use", *table["required"]],
+    }
 
 
-def _table(config: type[AttrsInstance], grid: bool) -> Schema:
+def _listed(entry: Entry) -> Schema:
+    """Describe an environment or a policy of the file: labels, grids, formulas and arms too."""
+    table = _table(entry.config, _or_grid)
+    properties = _use(entry) | {"label": _LABEL} | table["properties"]
+    required = ["use", *table["required"]]
+    if entry.kind is not Kind.ENVIRONMENT or not takes_arms(entry.config):
+        return table | {"properties": properties, "required": required}
+    arms = {name for name in ("r", "b") if name in required}
+    return table | {
+        "properties": properties | {"arms": _arms()},
+        "required": [name for name in required if name not in arms],
+        "oneOf": [
+            {"required": ["arms"], "properties": {"r": False, "b": False}},
+            {"required": sorted(arms), "properties": {"arms": False}},
+        ],
+    }
+
+
+def _use(entry: Entry) -> Schema:
+    return {"use": {"const": entry.name, "description": entry.summary}}
+
+
+def _arms() -> Schema:
+    """Describe the ``arms`` table: a file, or a generator; every value may be a list of them."""
+    table = _table(ArmsConfig)
+    for name, limits in _ARMS_LIMITS.items():
+        table["properties"][name] |= limits
+    properties = {name: _or_list([one]) for name, one in table["properties"].items()}
+    return table | {
+        "properties": properties,
+        "oneOf": [
+            {"required": ["file"], "properties": {"generator": False}},
+            {"required": ["generator", "n"], "properties": {"file": False}},
+        ],
+    }
+
+
+def _table(config: type[AttrsInstance], described: Callable[[Any], Schema] | None = None) -> Schema:
     hints = get_type_hints(config, include_extras=True)
     properties = {}
     for parameter in parameters_of(config):
-        hint = hints[parameter.name]
-        described = _or_grid(_type(hint), hint) if grid else _type(hint)
-        properties[parameter.name] = described | (
+        properties[parameter.name] = (described or _type)(hints[parameter.name]) | (
             {"description": parameter.meaning} if parameter.meaning else {}
         )
     required = [a.name for a in attrs.fields(config) if a.init and a.default is attrs.NOTHING]
@@ -74,15 +150,16 @@ def _table(config: type[AttrsInstance], grid: bool) -> Schema:
     }
 
 
-def _or_grid(schema: Schema, hint: Any) -> Schema:
-    """Allow a formula for a number, and a list of values for a grid."""
-    if schema.get("type") == "array":
-        return schema
-    one: list[Schema] = [schema]
-    members = get_args(hint) if is_union(hint) else (hint,)
-    if {int, float} & set(members):
-        one.append({"type": "string", "description": "a formula in T and K"})
-    return {"anyOf": [*one, {"type": "array", "items": {"anyOf": one}, "minItems": 1}]}
+def _or_grid(hint: Any) -> Schema:
+    """Allow a formula for a number, and a list of values for a grid, where the file does."""
+    if takes_list(hint):
+        return _type(hint)
+    return _or_list([_type(hint), *([_FORMULA] if wants_number(hint) else [])])
+
+
+def _or_list(one: list[Schema]) -> Schema:
+    values: Schema = {"type": "array", "items": {"anyOf": one}, "minItems": 1, "uniqueItems": True}
+    return {"anyOf": [*one, values]}
 
 
 def _type(hint: Any) -> Schema:
@@ -102,5 +179,5 @@ def _type(hint: Any) -> Schema:
     if origin in (list, tuple) and arguments:
         return {"type": "array", "items": _type(arguments[0])}
     if isinstance(hint, type) and attrs.has(hint):
-        return _table(hint, grid=False)
+        return _table(hint)
     return {}

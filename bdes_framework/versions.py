@@ -4,7 +4,6 @@ An installed version says what code it is. A local file or an editable install d
 the source itself is hashed.
 """
 
-import hashlib
 import json
 import sys
 from importlib import metadata
@@ -13,6 +12,7 @@ from pathlib import Path
 from bdes_framework._version import __version__
 from bdes_framework.discovery import FIRST_PARTY, PluginRecord
 from bdes_framework.manager import Plugins
+from bdes_framework.sources import own_files, source_files, source_hash
 
 
 def source_versions(plugins: Plugins) -> dict[str, str]:
@@ -26,7 +26,7 @@ def source_versions(plugins: Plugins) -> dict[str, str]:
             packages.setdefault(name, set()).update(_packages(record))
     for name, version in versions.items():
         if _is_editable(name):
-            versions[name] = f"{version}+{_source_hash(packages[name])}"
+            versions[name] = f"{version}+{_source_hash(name, packages[name])}"
     return dict(sorted(versions.items()))
 
 
@@ -49,14 +49,12 @@ def _is_editable(distribution: str) -> bool:
     return text is not None and bool(json.loads(text).get("dir_info", {}).get("editable"))
 
 
-def _source_hash(packages: set[str]) -> str:
-    digest = hashlib.sha256()
+def _source_hash(distribution: str, packages: set[str]) -> str:
+    files: list[Path] = []
     for package in sorted(packages):
         file = getattr(sys.modules.get(package), "__file__", None)
-        if file is None:
-            continue
-        path = Path(file)
-        sources = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
-        for source in sources:
-            digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    return digest.hexdigest()[:12]
+        if file is not None:
+            # Ours import nothing from beside them; looking would cost every run a while.
+            find = own_files if distribution == FIRST_PARTY else source_files
+            files += find(Path(file).resolve())
+    return source_hash(files)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Install
-from tests.test_config import FILE
+from tests.running import FILE
 from tests.test_plugins import BROKEN
 
 Good = Callable[[str], str]
@@ -119,6 +119,23 @@ def test_show_prints_parameters_with_types_defaults_and_meaning() -> None:
     assert "required" in line
 
 
+def test_show_keeps_the_items_of_a_list_apart(tmp_path: Path, good_plugin: Good) -> None:
+    text = (
+        "Always plays arm 0.\n\n    It does so:\n\n    - at once,\n"
+        "    - for ever, until\n      it ends.\n\n    That is - really - all."
+    )
+    (tmp_path / "mine.py").write_text(good_plugin("mine").replace("Always plays arm 0.", text))
+    shown = bdes("plugins", "show", "mine", "--module", "mine.py", cwd=tmp_path).stdout.splitlines()
+    start = shown.index("It does so:")
+    lines = [line.rstrip() for line in shown[start : start + 4]]
+    assert lines == [
+        "It does so:",
+        "- at once,",
+        "- for ever, until it ends.",
+        "That is - really - all.",
+    ]
+
+
 def test_show_of_something_unknown_exits_2_with_the_nearest_match() -> None:
     done = bdes("plugins", "show", "bernouli")
     assert done.returncode == 2
@@ -200,7 +217,6 @@ def test_a_run_is_shown_listed_exported_and_compared(demo: Path) -> None:
     assert first.returncode == 0, first.stderr
     assert "6 of 6 cells in one" in first.stdout
     assert bdes("show", "one", cwd=demo).stdout == first.stdout
-    (demo / "demo.toml").write_text(FILE.replace("lam = 0.3", "lam = 0.2"))
     bdes("run", "demo.toml", "--out", "two", "--workers", "2", cwd=demo)
     assert "mine" in bdes("compare", "one", "two", cwd=demo).stdout
     listing = bdes("runs", ".", cwd=demo).stdout

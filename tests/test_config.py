@@ -6,35 +6,9 @@ from pathlib import Path
 import pytest
 
 from bdes_framework import ConfigError, Experiment, load_experiment
+from tests.running import FILE
 
 Good = Callable[[str], str]
-
-FILE = """
-name = "demo"
-seed = 1
-horizons = [10, 50]
-replications = 3
-benchmark = false
-
-[plugins]
-modules = ["mine.py"]
-
-[[environments]]
-use = "bernoulli"
-r = [0.9, 0.3]
-b = [0.1, 1.0]
-lam = 0.3
-
-[[policies]]
-use = "mine"
-"""
-
-
-@pytest.fixture
-def folder(tmp_path: Path, good_plugin: Good) -> Path:
-    (tmp_path / "mine.py").write_text(good_plugin("mine"))
-    (tmp_path / "demo.toml").write_text(FILE)
-    return tmp_path
 
 
 def load(folder: Path, *changes: tuple[str, str]) -> Experiment:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bdes_framework import BdesError, load_experiment, load_run
 from bdes_framework.cli import bdes
-from tests.test_config import FILE
+from tests.running import FILE
 
 Good = Callable[[str], str]
 

@@ -22,7 +22,10 @@ _OWN_COMMANDS = {
     "run": ("bdes_framework.cli.run:run", "Run an experiment, or go on with it."),
     "runs": ("bdes_framework.cli.runs:runs", "List runs."),
     "show": ("bdes_framework.cli.runs:show", "Print a run's table of results again."),
-    "compare": ("bdes_framework.cli.runs:compare", "Compare two runs, replication by replication."),
+    "compare": (
+        "bdes_framework.cli.compare:compare",
+        "Compare two runs, cell by cell.",
+    ),
     "export": ("bdes_framework.cli.runs:export", "Write a run's cells as CSV, JSON or Parquet."),
     "schema": ("bdes_framework.cli.start:schema", "Print a JSON Schema of the file, for editors."),
 }

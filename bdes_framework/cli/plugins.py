@@ -13,7 +13,7 @@ from bdes_framework.discovery import PluginRecord
 from bdes_framework.errors import UnknownNameError
 from bdes_framework.manager import Plugins
 from bdes_framework.parameters import parameters_of
-from bdes_framework.registry import Entry
+from bdes_framework.registry import LIST_ITEM, Entry
 from bdes_framework.text import ascii_controls, did_you_mean, listed, quoted
 
 _PADDING = 2
@@ -124,7 +124,7 @@ def _show_entry(console: Console, entry: Entry) -> None:
     console.print(Text(f"{entry.kind} {entry.name}", style="bold"))
     console.print(_safe(entry.summary))
     for paragraph in entry.explanation:
-        console.print(_safe(paragraph))
+        _print_paragraph(console, paragraph)
     console.print(_safe(f"from plugin {entry.plugin} of {entry.distribution}"), style="dim")
     parameters = parameters_of(entry.config)
     if not parameters:
@@ -136,6 +136,17 @@ def _show_entry(console: Console, entry: Entry) -> None:
     for parameter in parameters:
         default = "required" if parameter.default is None else parameter.default
         table.add_row(*map(_safe, (parameter.name, parameter.type, default, parameter.meaning)))
+    console.print(table)
+
+
+def _print_paragraph(console: Console, text: str) -> None:
+    """Print a paragraph, or an item of a list with its lines set in behind its mark."""
+    mark, _, rest = text.partition(" ")
+    if not LIST_ITEM.match(text):
+        console.print(_safe(text))
+        return
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_row(_safe(mark), _safe(rest))
     console.print(table)
 
 

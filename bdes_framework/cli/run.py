@@ -1,6 +1,7 @@
 """``bdes run``, ``bdes check``: run an experiment, or only look whether it could be run."""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -20,9 +21,12 @@ from rich.text import Text
 from bdes_framework.cells import Cell, CellResult
 from bdes_framework.cli.tables import results_table
 from bdes_framework.config import Experiment, load_experiment
+from bdes_framework.records import CellRecord
 from bdes_framework.results import load_run
 from bdes_framework.runs import run_experiment, run_folder
 from bdes_framework.text import ascii_controls
+
+_MOST_FAILURES = 10
 
 
 @click.command()
@@ -46,29 +50,30 @@ def run(
     try:
         _run_with_progress(experiment, folder, chosen, retry_failed)
     except KeyboardInterrupt:
-        click.echo(f"\nbdes: stopped; finished cells are in {folder}", err=True)
+        shown = ascii_controls(str(folder))
+        click.echo(f"\nbdes: stopped; finished cells are in {shown}", err=True)
         click.echo("run the same command to go on", err=True)
         sys.exit(130)
     sys.exit(show_run(folder))
 
 
-def show_run(folder: Path) -> int:
+def show_run(folder: Path, *, tracebacks: bool = False) -> int:
     """Print a run's table and failures; return the exit code: 1 if cells failed."""
     found = load_run(folder)
     console = Console()
     records = found.cells()
     console.print(results_table(found.results(), console.width))
-    console.print(Text(f"{len(records)} of {found.n_cells} cells in {folder}"))
+    where = ascii_controls(str(folder))
+    console.print(Text(f"{len(records)} of {found.n_cells} cells in {where}"))
     without = found.benchmark_errors()
     for error in without:
         click.echo(f"no regret: the benchmark failed: {error}", err=True)
     failed = [record for record in records if record.error is not None]
-    for record in failed[:10]:
-        click.echo(
-            f"failed: {ascii_controls(record.policy)} on {ascii_controls(record.environment)},"
-            f" T = {record.horizon}, replication {record.replication}: {record.error}",
-            err=True,
-        )
+    for alike in list(_alike(failed))[:_MOST_FAILURES]:
+        click.echo(_failure_text(alike), err=True)
+        if tracebacks:
+            for line in found.traceback(alike[0]).splitlines():
+                click.echo("  " + ascii_controls(line), err=True)
     if failed:
         click.echo(
             f"bdes: {len(failed)} of {len(records)} cells failed; --retry-failed runs them again",
@@ -78,11 +83,36 @@ def show_run(folder: Path) -> int:
     return 1 if failed or without else 0
 
 
+def _alike(failed: list[CellRecord]) -> Iterable[list[CellRecord]]:
+    """Group failures by policy and error: a hundred cells often fail for one reason."""
+    groups: dict[tuple[str, str | None], list[CellRecord]] = {}
+    for record in failed:
+        groups.setdefault((record.policy, record.error), []).append(record)
+    return groups.values()
+
+
+def _failure_text(alike: list[CellRecord]) -> str:
+    first, more = alike[0], len(alike) - 1
+    others = f" and {more} more cell{'s' if more > 1 else ''}" if more else ""
+    return (
+        f"failed: {ascii_controls(first.policy)} on {ascii_controls(first.environment)},"
+        f" T = {first.horizon}, replication {first.replication}{others}: {first.error}"
+    )
+
+
 class _PullsPerSecond(ProgressColumn):
     def render(self, task: Task) -> Text:
         elapsed = task.elapsed or 0.0
         pulls = task.fields.get("pulls", 0)
-        return Text(f"{pulls / elapsed / 1e6:.1f} M pulls/s" if elapsed > 0.5 else "")
+        return Text(f"{_rounded(pulls / elapsed)} pulls/s" if pulls and elapsed > 0.5 else "")
+
+
+def _rounded(number: float) -> str:
+    """Return a number as people say it: 350, 12 k, 3.4 M."""
+    for unit, size in ((" M", 1e6), (" k", 1e3)):
+        if number >= size:
+            return f"{number / size:.{1 if number < 10 * size else 0}f}{unit}"
+    return f"{number:.0f}"
 
 
 class _Failures(ProgressColumn):
@@ -98,23 +128,30 @@ def _run_with_progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("cells"),
+        TextColumn("{task.fields[unit]}", markup=False),
         _PullsPerSecond(),
         TimeRemainingColumn(),
         _Failures(),
     )
     pulls, failures = 0, 0
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(ascii_controls(experiment.config.name)[:30], total=None)
+        name = ascii_controls(experiment.config.name)[:30]
+        task = progress.add_task(name, total=None, unit="cells")
+        plans = progress.add_task("best sequences", visible=False, unit="planned")
 
         def on_start(total: int, done: int) -> None:
             progress.update(task, total=total, completed=done)
 
         def on_cell(cell: Cell, result: CellResult) -> None:
             nonlocal pulls, failures
-            pulls += cell.horizon
+            pulls += 0 if result.error else cell.horizon
             failures += bool(result.error)
             progress.update(task, advance=1, pulls=pulls, failures=failures)
+
+        def on_benchmark(total: int, done: int) -> None:
+            # The rate of the cells stands still from here on; their bar must not pretend.
+            progress.stop_task(task)
+            progress.update(plans, total=total, completed=done, visible=total > 0)
 
         run_experiment(
             experiment,
@@ -123,6 +160,7 @@ def _run_with_progress(
             retry_failed=retry_failed,
             on_start=on_start,
             on_cell=on_cell,
+            on_benchmark=on_benchmark,
         )
 
 
@@ -149,7 +187,7 @@ def check(file: Path) -> None:
     low, high = (_duration(pulls * seconds + len(cells) * 1e-3) for seconds in (1e-8, 1e-5))
     table.add_row("time", f"{low} with compiled policies, up to {high} with plain Python ones")
     console = Console()
-    console.print(Text(f"{file}: no mistakes", style="green"))
+    console.print(Text(ascii_controls(f"{file}: no mistakes"), style="green"))
     console.print(table)
 
 

@@ -34,7 +34,7 @@ def results_table(results: Sequence[Result], width: int) -> Table:
         row = [
             ascii_controls(result.environment),
             f"{result.horizon:,}",
-            ascii_controls(result.policy) + (" *" if result in best else ""),
+            ascii_controls(result.policy) + _remark(result, result in best),
             *(_paid(result) if with_reward else ()),
         ]
         if with_regret:
@@ -45,6 +45,12 @@ def results_table(results: Sequence[Result], width: int) -> Table:
         style = "bold" if result in best else ""
         table.add_row(*(Text(text) for text in row), style=style)
     return table
+
+
+def _remark(result: Result, is_best: bool) -> str:
+    """Return what stands behind a policy's label: a star, and how many replications are missing."""
+    some = result.n_failed and result.mean is not None
+    return (" *" if is_best else "") + (f" ({result.n_failed} failed)" if some else "")
 
 
 def _paid(result: Result) -> tuple[str, str]:
@@ -73,7 +79,9 @@ def _best(results: Sequence[Result]) -> list[Result]:
 
 
 def _fraction(result: Result) -> str:
-    if result.mean is None or result.regret is None:
+    if result.mean is None:
+        return "failed"
+    if result.regret is None:
         return "-"
     optimum = result.mean.mean + result.regret.mean
     return f"{result.mean.mean / optimum:.1%}" if optimum > 0 else "-"

@@ -1,19 +1,33 @@
 """Jobs spread over a Dask cluster: an existing scheduler, or a local one."""
 
+import asyncio
+import re
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
 from attrs import field, frozen, validators
 
 from bdes_engines.batches import in_batches, run_batch
-from bdes_framework import BuildContext, PluginError
+from bdes_engines.guard import leave_if_imported_by_a_worker, try_a_worker
+from bdes_framework import BuildContext, InvalidValueError, PluginError
 
 if TYPE_CHECKING:
     from distributed import Client
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
+
+_ADDRESS = r"(?:(?:tcp|tls|wss?)://)?(?:[^\s/:\[\]]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}"
+_ANSWER_SECONDS = 10
+_LOCAL_CLUSTER = {
+    # Our own scheduler need not try a batch thrice: what it gives back is run again alone.
+    "distributed.scheduler.allowed-failures": 0,
+    # A worker that dies again while it comes back would be given up for good after 15 s.
+    "distributed.deploy.lost-worker-timeout": "1 day",
+}
 
 
 @frozen
@@ -29,8 +43,15 @@ class DaskConfig:
         How many processes a cluster on this machine gets.
     """
 
-    address: str | None = None
+    address: str | None = field(default=None)
     workers: int = field(default=2, validator=validators.ge(1))
+
+    @address.validator
+    def _is_an_address(self, _: object, value: str | None) -> None:
+        if value is not None and not re.fullmatch(_ADDRESS, value):
+            raise InvalidValueError(
+                f"address must be host:port or such as tcp://10.0.0.5:8786, got {value!r}"
+            )
 
 
 class Dask:
@@ -47,40 +68,71 @@ class Dask:
             n_workers = max(len(client.scheduler_info()["workers"]), 1)
             batches = in_batches(jobs, n_workers)
             sent = {client.submit(run_batch, execute, b, pure=False): b for b in batches}
-            coming = as_completed(sent)
-            for future in coming:
-                batch = sent.pop(future)
+            suspects: list[Job] = []
+            for future in as_completed(sent):
+                batch = sent.pop(future)  # what is let go is not computed again when a worker dies
                 try:
                     results: list[Result] = future.result()
                 except KilledWorker:
-                    # Dask has tried it on several workers, and each died: send its jobs one by
-                    # one, so that the one that kills is left out alone.
-                    for job in batch if len(batch) > 1 else ():
-                        again = client.submit(run_batch, execute, [job], pure=False)
-                        sent[again] = [job]
-                        coming.add(again)
+                    suspects += batch
                     continue
                 yield from results
+            # Dask blames everything a dead worker had in hand. Alone, only what kills is to blame.
+            for job in suspects:
+                alone = client.submit(run_batch, execute, [job], pure=False)
+                with suppress(KilledWorker):
+                    yield alone.result()[0]
 
-    def _client(self) -> "Client":
+    @contextmanager
+    def _client(self) -> Iterator["Client"]:
+        from dask import config
         from distributed import Client
 
         if self._config.address is not None:
-            try:
-                return Client(self._config.address, timeout=10)
-            except OSError:
-                address = self._config.address
-                raise PluginError(f"no Dask scheduler answers at {address!r}") from None
-        return Client(
-            n_workers=self._config.workers,
-            threads_per_worker=1,
-            dashboard_address=None,
-            host="127.0.0.1",
-        )
+            with _answering(self._config.address) as client:
+                yield client
+            return
+        try_a_worker("dask")
+        with (
+            config.set(_LOCAL_CLUSTER),
+            Client(
+                n_workers=self._config.workers,
+                threads_per_worker=1,
+                dashboard_address=None,
+                host="127.0.0.1",
+            ) as client,
+        ):
+            yield client
+
+
+def _answering(address: str) -> "Client":
+    """Return a client of the scheduler there, if it is one.
+
+    A client waits for ever for a port that takes the call and says nothing, as the port of
+    Dask's own dashboard does; so it is tried first, in a thread of its own because notebooks
+    have a running loop in this one.
+    """
+    from distributed import Client
+
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, _connect(address)).result()
+        return Client(address, timeout=_ANSWER_SECONDS)
+    except OSError:
+        raise PluginError(f"no Dask scheduler answers at {address!r}") from None
+
+
+async def _connect(address: str) -> None:
+    from distributed.comm.core import connect
+
+    async with asyncio.timeout(_ANSWER_SECONDS):
+        comm = await connect(address)
+        await comm.close()
 
 
 def build(config: DaskConfig, context: BuildContext) -> Dask:
     """Build the engine, if Dask is there."""
     if find_spec("distributed") is None:
         raise PluginError("engine 'dask' needs Dask: install 'bdes-framework[dask]'")
+    leave_if_imported_by_a_worker()
     return Dask(config)

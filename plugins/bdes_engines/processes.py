@@ -15,6 +15,7 @@ from typing import TypeVar
 from attrs import field, frozen, validators
 
 from bdes_engines.batches import cost_of, in_batches, run_batch
+from bdes_engines.guard import RUN_AGAIN, leave_if_imported_by_a_worker, refuse_run_again
 from bdes_framework import BuildContext
 
 Job = TypeVar("Job")
@@ -113,7 +114,9 @@ class Processes:
                     else:
                         yield from results
         finally:
-            _stop(pool)
+            exit_codes = _stop(pool)
+        if RUN_AGAIN in exit_codes:
+            raise refuse_run_again("processes")
 
 
 def _settle_in() -> None:
@@ -129,16 +132,18 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _stop(pool: ProcessPoolExecutor) -> None:
-    """End the pool at once: nothing is lost but cells in flight."""
+def _stop(pool: ProcessPoolExecutor) -> list[int | None]:
+    """End the pool at once, losing only cells in flight; return how its workers ended."""
     processes = list((pool._processes or {}).values())
     pool.shutdown(wait=False, cancel_futures=True)
     for process in processes:
         process.terminate()
     for process in processes:
         process.join()
+    return [process.exitcode for process in processes]
 
 
 def build(config: ProcessesConfig, context: BuildContext) -> Processes:
     """Build the engine."""
+    leave_if_imported_by_a_worker()
     return Processes(config.workers or os.cpu_count() or 1)
