@@ -9,7 +9,7 @@ from attrs.validators import optional
 from numpy.random import Generator as RandomGenerator
 
 from bdes_framework import FloatArray, IntArray, PlannerRef, PolicyContext
-from bdes_policies.checks import at_least_one, between_0_and_1, known_rate, positive
+from bdes_policies.checks import at_least_one, between_0_and_1, known_rate, up_to_one
 from bdes_policies.commit import Task, follow_plan, in_turn, ratio
 from bdes_policies.phases import NOT_SAMPLED, Memory, Phase, one_arm
 from bdes_policies.scripted import Notes, Script, Scripted
@@ -57,8 +57,8 @@ class EtcUnknownArmConfig:
     tuning : "paper" or "balanced"
         The paper's epsilon and M, cut to what fits; or lengths that balance errors.
     epsilon : float or nothing
-        How near the state must come to an end state before a sample, above 0; by default
-        what the tuning says.
+        How near the state must come to an end state before a sample, above 0 and at most
+        1; by default what the tuning says.
     samples : int or nothing
         Samples of each mean (the paper's M); by default what the tuning says.
     explore_at_most : float
@@ -67,7 +67,7 @@ class EtcUnknownArmConfig:
 
     planner: PlannerRef = "certified"
     tuning: Tuning = "balanced"
-    epsilon: float | None = field(default=None, validator=optional(positive))
+    epsilon: float | None = field(default=None, validator=optional(up_to_one))
     samples: int | None = field(default=None, validator=optional(at_least_one))
     explore_at_most: float = field(default=0.5, validator=between_0_and_1)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from attrs import frozen
 
-from bdes_framework import ContractError, FloatArray, IntArray, compiled
+from bdes_framework import ContractError, FloatArray, IntArray, compiled, finite_rewards
 
 NOT_SAMPLED = -1
 """The slot of rewards that are added to no sum."""
@@ -112,13 +112,14 @@ class Reader:
 
     def take(self, rewards: FloatArray) -> None:
         """Add up the rewards of the next pulls, and move on."""
-        refuse_too_many(rewards, self.left)
+        check_told(rewards, self.left)
         _add_up(self._phase.runs, self._phase.loops, self._cursor, rewards, self.sums)
         self.left -= rewards.size
 
 
-def refuse_too_many(rewards: FloatArray, left: int) -> None:
-    """Refuse rewards that nobody asked for: compiled code would look for their arms for ever."""
+def check_told(rewards: FloatArray, left: int) -> None:
+    """Refuse what is no number, and what nobody asked for: compiled code would never end."""
+    finite_rewards(rewards)
     if rewards.size > left:
         raise ContractError(f"told {rewards.size} rewards where at most {left} were asked for")
 
