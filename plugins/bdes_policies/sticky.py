@@ -1,20 +1,17 @@
 """Batched elimination over pairs of arms, for states that forget all but the last arm."""
 
 import math
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from attrs import field, frozen
 from attrs.validators import optional
 from numpy.random import Generator
 
-from bdes_framework import IntArray, PolicyContext, Problem, Schedule
+from bdes_framework import IntArray, PolicyContext, Problem, Schedule, compiled
 from bdes_policies.checks import at_least_one, positive
-from bdes_policies.phases import Phase, one_arm
+from bdes_policies.phases import NOT_SAMPLED, Phase
 from bdes_policies.scripted import FollowSchedule, Notes, Script, Scripted
-
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 _MOST_SHOWN = 1000
 """Pairs left that diagnostics list at most: they hold small arrays."""
@@ -67,36 +64,52 @@ class Pairs(NamedTuple):
         """Return all meta-arms."""
         return cls(*np.triu_indices(n_arms))
 
-    def at(self, places: IntArray | BoolArray) -> "Pairs":
-        """Return some of them."""
-        return Pairs(self.first[places], self.second[places])
-
 
 def smart_switching(active: Pairs, times: int, rng: Generator) -> tuple[Phase, int]:
     """Return a batch as a phase, slot k for the k-th pair, and its number of switches."""
-    unexplored, slots = active, np.arange(active.first.size)
-    runs: list[IntArray] = []
-    switches = 0
-    while slots.size:
-        drawn = int(rng.integers(slots.size))
-        shared = unexplored.first[drawn]
-        runs.append(np.array([one_arm(shared, 1)]))
+    n_pairs = active.first.size
+    unexplored = active.first.copy(), active.second.copy(), np.arange(n_pairs)
+    # Each switch is to an arm that no later one is to.
+    runs = np.empty((n_pairs + int(active.second.max()) + 1, 5), dtype=np.int64)
+    left, n_runs, switches = n_pairs, 0, 0
+    while left:
+        drawn = int(rng.integers(left))
+        left, n_runs = _explore_shared(*unexplored, left, drawn, times, runs, n_runs)
         switches += 1
-        reached = (unexplored.first == shared) | (unexplored.second == shared)
-        others = np.flatnonzero(reached)
-        turn = np.concatenate([[drawn], others[others != drawn]])
-        runs.append(_runs(unexplored.at(turn), shared, times, slots[turn]))
-        unexplored, slots = unexplored.at(~reached), slots[~reached]
-    return Phase.once(np.concatenate(runs), active.first.size), switches
+    return Phase.once(runs[:n_runs], n_pairs), switches
 
 
-def _runs(pairs: Pairs, shared: int, times: int, slots: IntArray) -> IntArray:
-    """Return one run a pair, as a table: the other arm, then the shared one."""
-    runs = np.empty((slots.size, 5), dtype=np.int64)
-    runs[:, 0] = pairs.first + pairs.second - shared
-    runs[:, 1], runs[:, 2] = shared, 2 * times
-    runs[:, 3:] = slots[:, None]
-    return runs
+@compiled
+def _explore_shared(
+    first: IntArray,
+    second: IntArray,
+    slots: IntArray,
+    left: int,
+    drawn: int,
+    times: int,
+    runs: IntArray,
+    n_runs: int,
+) -> tuple[int, int]:
+    """Switch to the drawn pair's first arm, and explore all pairs with it, the drawn one first.
+
+    Writes the runs, and moves the pairs that stay unexplored to the front; returns how many
+    there are of either.
+    """
+    shared = first[drawn]
+    runs[n_runs, :2], runs[n_runs, 2], runs[n_runs, 3:] = shared, 1, NOT_SAMPLED
+    runs[n_runs + 1, 0], runs[n_runs + 1, 1] = second[drawn], shared
+    runs[n_runs + 1, 2], runs[n_runs + 1, 3:] = 2 * times, slots[drawn]
+    n_runs += 2
+    kept = 0
+    for k in range(left):
+        if first[k] != shared and second[k] != shared:
+            first[kept], second[kept], slots[kept] = first[k], second[k], slots[k]
+            kept += 1
+        elif k != drawn:
+            runs[n_runs, 0], runs[n_runs, 1] = first[k] + second[k] - shared, shared
+            runs[n_runs, 2], runs[n_runs, 3:] = 2 * times, slots[k]
+            n_runs += 1
+    return kept, n_runs
 
 
 def times_each(horizon: int, batch: int, batches: int) -> int:
@@ -133,7 +146,7 @@ def _script(problem: Problem, config: StickyConfig, rng: Generator, notes: Notes
         count, left = count + times, left - phase.n_pulls
         means = sums / (2 * count)
         kept = means >= means.max() - config.width * math.sqrt(2 * log_term / count)
-        active, sums = active.at(kept), sums[kept]
+        active, sums = Pairs(active.first[kept], active.second[kept]), sums[kept]
         ends.append(horizon - left)
         switched.append(switches)
         survivors.append(sums.size)
