@@ -49,7 +49,8 @@ The dashed grey line has the theorem's slope and ends where the panel's first ca
 **Why `exp3p` starts steeper than 1/2.** The theorem bounds the worst instance at each T. On one
 instance regret cannot exceed the gap between its arms times T, so where the gap is small regret
 grows linearly until T is of the order of K·ln K/gap², and as √T from there on. The mean over
-instances is in between, the more so the shorter the horizon. Slopes by half decade:
+instances is in between, the more so the shorter the horizon. More instances would narrow the
+interval, not lower the slope. Slopes by half decade:
 
 | case | {intervals} |
 |---|{rules}
@@ -76,7 +77,7 @@ def page(measured: list[Measured], noise: list[NoiseRow]) -> str:
         instances=INSTANCES,
         excess=ALLOWED_EXCESS,
         rates="\n".join(map(_line, measured)),
-        intervals=" | ".join(f"10^{math.log10(a):g} to 10^{math.log10(b):g}" for a, b in steps),
+        intervals=" | ".join(f"10^{math.log10(a):.3g} to 10^{math.log10(b):.3g}" for a, b in steps),
         rules="---|" * len(steps),
         local="\n".join(map(_local_slopes, slow)),
         noise="\n".join(
