@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from bdes_framework.results import Curves as Curves
     from bdes_framework.results import Run as Run
     from bdes_framework.results import load_run as load_run
+    from bdes_framework.rewards import finite_rewards as finite_rewards
     from bdes_framework.runs import run_experiment as run_experiment
     from bdes_framework.schedule import Schedule as Schedule
     from bdes_framework.schedule import Segment as Segment
@@ -115,6 +116,7 @@ _HOMES = {
     "simulation": "Trace benchmark_of des_regret external_regret log_checkpoints simulate",
     "config": "Experiment ExperimentConfig load_experiment",
     "results": "Curves Run load_run",
+    "rewards": "finite_rewards",
     "runs": "run_experiment",
     "summary": "Estimate Result",
     "types": "FloatArray IntArray",

@@ -8,14 +8,14 @@ curve of levels identifies ``lam`` and ``ratio = b / q0``, and no more:
 
 import math
 from collections.abc import Sequence
-from statistics import NormalDist
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from attrs import converters, field, frozen
 from numpy.typing import NDArray
 
 from bdes_framework.errors import InvalidValueError
+from bdes_framework.exponential_fit import Profile, quantiles
 from bdes_framework.text import quoted
 from bdes_framework.types import FloatArray
 
@@ -26,13 +26,11 @@ _Numbers: TypeAlias = Sequence[float] | NDArray[np.floating[Any]] | NDArray[np.i
 _WIDEST = 0.5
 """An interval for lam that covers more than this much of [0, 1] is no answer."""
 
-_BLOCK = 1 << 20
-"""Rates times measurements that are worked on at once, so that memory stays flat."""
+_SURELY = 0.999
+"""How sure it takes to say that a curve has another form; one in a thousand is refused wrongly."""
 
-_STEPS = 65
-"""Rates tried at once when zooming in: seven rounds are as fine as rounding lets a fit be."""
-
-_EPS = float(np.finfo(np.float64).eps)
+_LARGEST = 1e30
+"""Of levels in standard deviations: products of eight of them are calculated with."""
 
 
 class UnidentifiedCurveError(InvalidValueError):
@@ -165,8 +163,8 @@ def calibrate_rate(
     Raises
     ------
     UnidentifiedCurveError
-        If the curve has too few points, is flat up to its noise, may be straight, or leaves
-        lam anywhere in more than half of [0, 1].
+        If the curve has too few points, is flat up to its noise, may be straight, falls as no
+        end state of at least 0 allows, or leaves lam anywhere in more than half of [0, 1].
 
     Examples
     --------
@@ -178,19 +176,21 @@ def calibrate_rate(
     """
     if not 0 < confidence < 1:
         raise InvalidValueError(f"confidence must lie in (0, 1), got {quoted(confidence)}")
+    _refuse_extreme(curve)
     known = not estimate_noise and (curve.weights is not None or curve.impressions is not None)
     _refuse_too_few(curve, known)
     profile = _profile_of(curve)
     spare = curve.times.size - 3
     dispersion = profile.rest / spare if spare else None
     variance = max(1.0 if known or dispersion is None else dispersion, profile.rounding)
-    student, fisher = _quantiles(confidence, None if known else spare)
+    student, fisher = quantiles(confidence, None if known else spare)
     if profile.flat_rest - profile.rest <= 2 * fisher * variance:
         raise UnidentifiedCurveError(
             "the levels change no more than their noise does, so that any lam fits; it takes more"
             " impressions, a longer curve that starts at round 0, or a treatment with a stronger"
             " effect"
         )
+    _refuse_negative_end(profile, None if known else spare)
     limit = profile.rest + student**2 * variance
     low, high = profile.within(limit)
     _refuse_unbounded(curve, profile, low, high)
@@ -206,6 +206,16 @@ def calibrate_rate(
     )
 
 
+def _refuse_extreme(curve: CtrCurve) -> None:
+    weight = 1.0 if curve.weights is None else float(curve.weights.max())
+    for size in (float(curve.levels.max()), float(curve.levels.max()) * math.sqrt(weight)):
+        if size > 0 and not 1 / _LARGEST <= size <= _LARGEST:
+            raise InvalidValueError(
+                "levels, or levels and weights, are too large or too small to square; give them in"
+                " another unit"
+            )
+
+
 def _refuse_too_few(curve: CtrCurve, known: bool) -> None:
     n_times = np.unique(curve.times).size
     if n_times < 3:
@@ -219,7 +229,19 @@ def _refuse_too_few(curve: CtrCurve, known: bool) -> None:
         )
 
 
-def _refuse_unbounded(curve: CtrCurve, profile: "_Profile", low: float, high: float) -> None:
+def _refuse_negative_end(profile: Profile, spare: int | None) -> None:
+    """Refuse a fall that keeps on where it should flatten: then b >= 0 sets lam, not the curve."""
+    noise = 1.0 if spare is None else profile.free_rest / spare
+    student, _ = quantiles(_SURELY, spare)
+    if profile.rest - profile.free_rest > student**2 * max(noise, profile.rounding):
+        raise UnidentifiedCurveError(
+            "the levels fall too straight for an end state of at least 0: they do not follow the"
+            " exponential form, or fall for another reason as well; divide by a control group's"
+            " level, or leave out what came before or after the treatment"
+        )
+
+
+def _refuse_unbounded(curve: CtrCurve, profile: Profile, low: float, high: float) -> None:
     start, last = curve.times[0], curve.times[-1]
     if low == profile.slowest:
         raise UnidentifiedCurveError(
@@ -240,10 +262,10 @@ def _refuse_unbounded(curve: CtrCurve, profile: "_Profile", low: float, high: fl
         )
 
 
-def _profile_of(curve: CtrCurve) -> "_Profile":
+def _profile_of(curve: CtrCurve) -> Profile:
     if curve.impressions is None:
         weights = np.ones(curve.times.size) if curve.weights is None else curve.weights
-        return _Profile(curve, weights)
+        return Profile(curve.times, curve.levels, weights)
     n, total = curve.impressions, curve.impressions.sum()
     # Variances are those of fitted levels, not of measured ones, or levels that came out low
     # by chance would count most.
@@ -251,165 +273,8 @@ def _profile_of(curve: CtrCurve) -> "_Profile":
     for _ in range(30):
         # Half a click more and half a miss more: no level is certain.
         smooth = (np.clip(fitted, 0, 1) * total + 0.5) / (total + 1)
-        profile = _Profile(curve, n / (smooth * (1 - smooth)))
+        profile = Profile(curve.times, curve.levels, n / (smooth * (1 - smooth)))
         if np.allclose(fitted, profile.fitted, rtol=1e-3, atol=0):
             break
         fitted = profile.fitted
     return profile
-
-
-class _Fits(NamedTuple):
-    """Least squares at each of m rates; all arrays of shape (m,)."""
-
-    g11: FloatArray
-    g12: FloatArray
-    g22: FloatArray
-    determinant: FloatArray
-    """The columns' products, and the determinant of their matrix."""
-    free_x: FloatArray
-    free_y: FloatArray
-    free_rest: FloatArray
-    """The columns' factors without bounds, and the squares they leave over."""
-    x: FloatArray
-    y: FloatArray
-    rest: FloatArray
-    """The same with both factors at least 0."""
-
-
-class _Profile:
-    """A curve's best fit at every rate, as a function of log beta; beta = -log(1 - lam).
-
-    At a given beta the form is linear in two factors that are at least 0: level0 times
-    ``exp(-beta*t)``, plus level0·ratio times ``1 - exp(-beta*t)``. Both columns are scaled to
-    have a largest entry of 1, so that no beta is special to the numbers.
-    """
-
-    def __init__(self, curve: CtrCurve, weights: FloatArray) -> None:
-        self._times, top = curve.times, float(curve.levels.max()) or 1.0
-        self._roots = np.sqrt(weights) * top
-        self._target = self._roots * (curve.levels / top)
-        flat = (self._roots @ self._target) / (self._roots @ self._roots) * self._roots
-        self.flat_rest = float(np.sum((self._target - flat) ** 2))
-        # What levels that are exact up to rounding leave over, each.
-        self.rounding = float(np.mean(self._roots**2)) * (8 * _EPS) ** 2
-
-        start, last = float(self._times[0]), float(self._times[-1])
-        gap = max(float(self._times[self._times > start][0]) - start, 1e-12 * last)
-        # From rates that look like a straight line to rates that look like a jump.
-        self.slowest = math.log(1e-6 / last)
-        self.fastest = math.log(min(40 / gap, 700 / start if start > 0 else math.inf))
-        n_rates = 10 * math.ceil(self.fastest - self.slowest) + 1
-        self._grid = np.linspace(self.slowest, self.fastest, n_rates)
-        self._rests = self._fits(self._grid).rest
-
-        at = self._zoomed()
-        fits, (first, second) = self._fits(at), self._columns(at)
-        x, y = float(fits.x[0]), float(fits.y[0])
-        self.best, self.rest = float(at[0]), float(fits.rest[0])
-        self.level0 = x * math.exp(math.exp(self.best) * start) * top
-        self.ratio = y / x * float(self._ratio_scale(at)[0]) if x > 0 else math.inf
-        self.residuals = self._target - x * first[0] - y * second[0]
-        self.fitted = curve.levels - self.residuals / self._roots * top
-
-    def lam(self, log_beta: float) -> float:
-        """Return the evolution rate; the fastest stands for a jump."""
-        return 1.0 if log_beta >= self.fastest else -math.expm1(-math.exp(log_beta))
-
-    def within(self, limit: float) -> Interval:
-        """Return the lowest and highest log beta that leave at most ``limit``."""
-        inside = np.append(self._grid[self._rests <= limit], self.best)
-        low, high = float(inside.min()), float(inside.max())
-        below, above = self._grid[self._grid < low], self._grid[self._grid > high]
-        return (
-            self._crossing(low, float(below[-1]), limit) if below.size else low,
-            self._crossing(high, float(above[0]), limit) if above.size else high,
-        )
-
-    def ratios_within(self, limit: float, low: float, high: float) -> Interval:
-        """Return the lowest and highest ratio that leave at most ``limit``, at any rate.
-
-        At one rate the pairs of factors that do so fill an ellipse, and its tangents from the
-        origin bound their ratio: the roots of ``a*ratio**2 - 2*b*ratio + c = 0``.
-        """
-        log_betas = np.append(np.linspace(low, high, 401), self.best)
-        g11, g12, g22, size, x, y, rest, *_ = self._fits(log_betas)
-        room = np.maximum(limit - rest, 0)
-        a, c = size * x**2 - room * g22, size * y**2 - room * g11
-        norm = g11 * x**2 + 2 * g12 * x * y + g22 * y**2
-        root = size * x * y + room * g12 + np.sqrt(size * room * np.maximum(norm - room, 0))
-        never = np.full_like(a, math.inf)
-        lowest = np.where(c > 0, np.divide(c, root, out=never.copy(), where=root > 0), 0)
-        highest = np.divide(root, a, out=never, where=a > 0)
-        scale = self._ratio_scale(log_betas)
-        return float(np.min(lowest * scale)), float(np.max(highest * scale))
-
-    def _zoomed(self) -> FloatArray:
-        """Return the best rate, found around the best one of the grid: shape (1,)."""
-        log_betas, rests = self._grid, self._rests
-        for _ in range(7):
-            place = int(np.argmin(rests))
-            around = log_betas[max(place - 1, 0)], log_betas[min(place + 1, log_betas.size - 1)]
-            log_betas = np.linspace(*around, _STEPS)
-            rests = self._fits(log_betas).rest
-        return log_betas[[np.argmin(rests)]]
-
-    def _crossing(self, inside: float, outside: float, limit: float) -> float:
-        """Return the last rate within the limit on the way to one beyond it."""
-        for _ in range(6):
-            steps = np.linspace(inside, outside, _STEPS)
-            beyond = int(np.argmax(self._fits(steps[1:]).rest > limit)) + 1
-            inside, outside = float(steps[beyond - 1]), float(steps[beyond])
-        return inside
-
-    def _ratio_scale(self, log_betas: FloatArray) -> FloatArray:
-        """Return what turns y/x into level0·ratio / level0, undoing the columns' scales."""
-        betas = np.exp(log_betas)
-        scale: FloatArray = np.exp(-betas * self._times[0]) / -np.expm1(-betas * self._times[-1])
-        return scale
-
-    def _columns(self, log_betas: FloatArray) -> tuple[FloatArray, FloatArray]:
-        betas = np.exp(log_betas)[:, None]
-        first = np.exp(-betas * (self._times - self._times[0]))
-        second = np.expm1(-betas * self._times) / np.expm1(-betas * self._times[-1])
-        return first * self._roots, second * self._roots
-
-    def _fits(self, log_betas: FloatArray) -> _Fits:
-        n_blocks = min(math.ceil(log_betas.size * self._times.size / _BLOCK), log_betas.size)
-        blocks = map(self._fit_block, np.array_split(log_betas, n_blocks))
-        return _Fits(*map(np.concatenate, zip(*blocks, strict=True)))
-
-    def _fit_block(self, log_betas: FloatArray) -> _Fits:
-        target, (first, second) = self._target, self._columns(log_betas)
-        g11, g12, g22 = np.sum([first**2, first * second, second**2], axis=2)
-        # Orthogonal columns, because the normal equations cancel near a straight line.
-        apart = second - (g12 / g11)[:, None] * first
-        size = np.maximum(np.sum(apart**2, axis=1), np.finfo(np.float64).tiny)
-        free_y = apart @ target / size
-        free_x = (first @ target - free_y * g12) / g11
-        zero = np.zeros_like(g11)
-        # If the free fit is out of bounds, the best within them has one factor at 0.
-        x = np.array([free_x, first @ target / g11, zero])
-        y = np.array([free_y, zero, second @ target / g22])
-        rests = np.array(
-            [
-                np.sum((target - p[:, None] * first - q[:, None] * second) ** 2, axis=1)
-                for p, q in zip(x, y, strict=True)
-            ]
-        )
-        allowed = np.where((x >= 0) & (y >= 0), rests, math.inf)
-        chosen = np.argmin(allowed, axis=0), np.arange(log_betas.size)
-        products = g11, g12, g22, g11 * size
-        return _Fits(*products, free_x, free_y, rests[0], x[chosen], y[chosen], rests[chosen])
-
-
-def _quantiles(confidence: float, spare: int | None) -> tuple[float, float]:
-    """Return Student's two-sided t and Fisher's F with 2 degrees; None: the noise is known."""
-    miss = 1 - confidence
-    if spare is None:
-        return NormalDist().inv_cdf(1 - miss / 2), -math.log(miss)
-    # With t = sqrt(spare) * tan(angle), the angle's density is cos(angle)**(spare - 1).
-    angles = np.linspace(0, min(math.pi / 2, 12 / math.sqrt(spare)), 8001)
-    density = np.cos(angles) ** (spare - 1)
-    mass = np.append(0, np.cumsum(density[1:] + density[:-1]))
-    angle = float(np.interp(confidence * mass[-1], mass, angles))
-    return math.sqrt(spare) * math.tan(angle), spare / 2 * (miss ** (-2 / spare) - 1)

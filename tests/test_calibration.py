@@ -363,6 +363,47 @@ def test_a_straight_fall_is_bounded_because_no_end_state_is_below_zero() -> None
     assert fit.ratio_interval[0] == 0
 
 
+STRAIGHT = 0.06 * (1 - 0.04 * np.arange(0, 21.0))
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [
+        CtrCurve(np.arange(0, 21.0), STRAIGHT),
+        CtrCurve(np.arange(0, 21.0), STRAIGHT + default_rng(1).normal(0, 0.001, 21)),
+        CtrCurve(np.arange(0, 21.0), STRAIGHT, impressions=np.full(21, 100_000)),
+        CtrCurve(np.arange(0, 21.0), 0.06 * (1 - (np.arange(0, 21.0) / 21) ** 2)),
+    ],
+)
+def test_a_fall_that_never_flattens_is_refused(curve: CtrCurve) -> None:
+    with pytest.raises(UnidentifiedCurveError, match="too straight for an end state"):
+        calibrate_rate(curve)
+
+
+def test_a_fall_towards_zero_is_hardly_ever_taken_for_a_straight_one() -> None:
+    times = np.arange(0, 25.0)
+    for seed in range(200):  # one in two thousand, if noise is Gaussian
+        noise = default_rng(seed).normal(0, 0.001, times.size)
+        levels = np.maximum(exact_levels(times, 0.1, 0.0) + noise, 0)
+        assert calibrate_rate(CtrCurve(times, levels)).lam == pytest.approx(0.1, abs=0.01)
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e90, 1e-300])
+def test_levels_too_large_or_small_to_square_are_refused(scale: float) -> None:
+    levels = scale * exact_levels(UNEVEN, 0.2, 0.4)
+    with pytest.raises(InvalidValueError, match="another unit"):
+        calibrate_rate(CtrCurve(UNEVEN, levels))
+    weights = np.full(levels.size, scale)
+    with pytest.raises(InvalidValueError, match="another unit"):
+        calibrate_rate(CtrCurve(UNEVEN, levels / scale, weights=weights))
+
+
+@pytest.mark.parametrize("scale", [1e29, 1e-27])
+def test_levels_of_any_lesser_size_are_fitted(scale: float) -> None:
+    fit = calibrate_rate(CtrCurve(UNEVEN, scale * exact_levels(UNEVEN, 0.2, 0.4)))
+    assert fit.lam == pytest.approx(0.2, abs=1e-6)
+
+
 def test_three_measurements_do_when_their_noise_is_told() -> None:
     fit = calibrate_rate(CtrCurve([0, 3, 20], exact_levels([0, 3, 20], 0.2, 0.4), [1e6] * 3))
     assert fit.lam == pytest.approx(0.2)

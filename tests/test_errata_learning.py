@@ -13,12 +13,16 @@ from numpy.random import default_rng
 
 from bdes_framework import (
     Instance,
+    Problem,
     Record,
     World,
     alternating_limit,
+    load_plugins,
     settling_pulls,
     sweep_block,
 )
+from bdes_policies import estimate_lam
+from tests import textbook
 
 # -- 1: EXP3.P ------------------------------------------------------------------------------
 
@@ -113,6 +117,21 @@ def test_the_end_state_estimate_misses_by_a_quarter_eps_far_more_often_than_prom
     assert missed.mean() == pytest.approx(failing, abs=0.01)
 
 
+@pytest.mark.parametrize(("r", "failing"), [(0.5, 0.03), (0.2, 0.20), (0.05, 0.53)])
+def test_without_a_known_arm_the_ratio_misses_far_more_often_than_promised(
+    r: float, failing: float
+) -> None:
+    n_arms, horizon, n = 5, 100_000, 100_000
+    eps = paper_eps(n_arms, horizon, 0.5)
+    samples = math.ceil(n_arms**2 * math.log(horizon) / eps**2)
+    assert 8 * math.exp(-2 * samples * eps**2) < 1e-240  # with delta = 2·eps
+    rng = default_rng(5)  # one arm leads to 1, the others to 0; states exactly there
+    r_hat = rng.binomial(samples, r / n_arms, n) / samples
+    v_hat = rng.binomial(samples, r, n) / samples
+    missed = np.abs(v_hat / r_hat - n_arms) >= 2 * eps
+    assert missed.mean() == pytest.approx(failing, abs=0.005)
+
+
 # -- 8: sticky arms -------------------------------------------------------------------------
 
 
@@ -156,6 +175,26 @@ def test_the_printed_estimate_of_lam_is_always_one_and_the_corrected_one_is_lam(
     right = 1 + (other - alternating) / (own - alternating)
     assert printed == pytest.approx(1)
     assert right == pytest.approx(lam)
+
+
+def test_blocks_too_short_to_settle_agree_on_an_estimate_of_five() -> None:
+    i, j, samples = 0, 1, 20_000
+    instance = Instance([0.8, 0.8], [0.2, 0.9], 0.0003)
+    estimates = []
+    for settle in (12, 24, 48):
+        blocks = [
+            [j] * settle + [i],
+            [j] * settle + [i] * settle + [i],
+            [i] * settle + [i, j] * settle + [i],
+        ]
+        rewards = instance.expected_rewards(np.concatenate([np.tile(b, samples) for b in blocks]))
+        loops = np.split(rewards, np.cumsum([samples * len(block) for block in blocks])[:-1])
+        after, settled, alternating = (
+            float(loop[len(block) - 1 :: len(block)].mean())
+            for loop, block in zip(loops, blocks, strict=True)
+        )
+        estimates.append(estimate_lam(after, settled, alternating).unclipped)
+    assert estimates == pytest.approx([4.84, 4.96, 5.08], abs=0.005)
 
 
 def test_the_box_for_unknown_lam_tests_for_half_of_ten_thousand_rounds() -> None:
@@ -250,3 +289,30 @@ def test_the_middle_regimes_bound_grows_faster_than_the_table_says() -> None:
 
 def slope(curve: Callable[[int], float], low: int, high: int) -> float:
     return math.log(curve(high) / curve(low)) / math.log(high / low)
+
+
+# -- 18: wider intervals ----------------------------------------------------------------------
+
+
+def test_widening_every_interval_alike_changes_nothing_and_arm_by_arm_it_does() -> None:
+    horizon, lam = 600, 1e-3
+    table = (default_rng(8).random((horizon, 3)) < [0.2, 0.5, 0.55]).astype(float)
+    plain = textbook.ucb1(table)
+
+    def everywhere(seen: list[float], t: int) -> float:
+        radius = math.sqrt(2 * math.log(t) / len(seen)) + lam * horizon
+        return sum(seen) / len(seen) + radius
+
+    played: list[int] = []
+    for t in range(horizon):
+        seen = [[table[s, arm] for s in range(t) if played[s] == arm] for arm in range(3)]
+        indices = [everywhere(x, t) if x else math.inf for x in seen]
+        played.append(indices.index(max(indices)))
+    assert played == plain
+
+    policy = load_plugins().policy("wide-ucb", Problem(3, horizon, lam), seed=1)
+    by_age = []
+    for t in range(horizon):
+        by_age += policy.ask(1).tolist()
+        policy.tell(table[t, by_age[-1:]])
+    assert by_age != plain

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from bdes_framework import Problem
+from bdes_framework import Diagnostics, FloatArray, IntArray, Problem
 from bdes_framework.errors import ConfigError
+from bdes_policies.scripted import Script, Scripted
 from tests.noiseless import build, click_bait, diagnostics_of, play, problem_of
 
 T = 10_000
@@ -55,3 +56,30 @@ def test_it_plays_just_what_it_picked(lam: float, name: str) -> None:
     assert auto.diagnostics.keys() >= alone.diagnostics.keys()
     if name == "etc":  # nothing random in it
         np.testing.assert_array_equal(auto.arms, alone.arms)
+
+
+class Talkative:
+    """Shows names that others use."""
+
+    def ask(self, limit: int) -> IntArray:
+        return np.zeros(limit, dtype=np.int64)
+
+    def tell(self, rewards: FloatArray) -> None:
+        pass
+
+    def diagnostics(self) -> Diagnostics:
+        return {"regime": "mine", "inner_regime": "mine too", "other": 1}
+
+
+def test_what_the_picked_policy_shows_hides_nothing() -> None:
+    def script() -> Script:
+        return Talkative()
+        yield
+
+    shown = Scripted(script(), {"regime": "slow"}).diagnostics()
+    assert shown == {
+        "regime": "slow",
+        "inner_regime": "mine",
+        "inner_inner_regime": "mine too",
+        "other": 1,
+    }

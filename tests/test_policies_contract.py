@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bdes_framework as bdes
-from bdes_framework import Instance, InvalidValueError, Problem, simulate
+from bdes_framework import Instance, InvalidValueError, Kind, Problem, simulate
 from bdes_framework.testing import Check, parametrize_with_checks, policy_checks
 from tests.noiseless import PLUGINS, build, diagnostics_of, play, problem_of
 from tests.test_conformance import LESS_KNOWN
@@ -99,6 +99,7 @@ def test_a_policy_that_needs_to_know_more_says_what_to_use_instead(
         ("exp3p", {"delta": 0.0}),
         ("exp3p", {"delta": 1.0}),
         ("etc", {"epsilon": 0.0}),
+        ("etc", {"epsilon": 1e300}),
         ("etc", {"samples": 0}),
         ("etc", {"explore_at_most": 1.0}),
         ("etc", {"tuning": "papers"}),
@@ -206,3 +207,41 @@ class _Hidden:
     def __init__(self, inner: bdes.Policy) -> None:
         self.ask = inner.ask
         self.tell = inner.tell
+
+
+@pytest.mark.parametrize("name", ["etc", "etc-unknown-arm"])
+@pytest.mark.parametrize("tuning", ["paper", "balanced"])
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-320, 1e-160, 1.0])
+def test_any_epsilon_that_is_taken_can_be_played(name: str, tuning: str, epsilon: float) -> None:
+    instance = Instance([0.9, 0.5], [0.1, 1.0], 0.2)
+    problem = problem_of(instance, 500, arm=1)
+    played = play(build(name, problem, tuning=tuning, epsilon=epsilon), instance, 500)
+    assert played.diagnostics["epsilon"] == epsilon
+    assert played.diagnostics["clipped"] or epsilon == 1
+
+
+BLIND = ("uniform", "fixed-schedule")
+"""Policies that do not look at rewards."""
+NO_REWARDS = [float("nan"), float("inf"), -float("inf")]
+
+
+@pytest.mark.parametrize("wrong", NO_REWARDS)
+@pytest.mark.parametrize(
+    "name",
+    sorted({entry.name for entry in PLUGINS.entries(Kind.POLICY)} - {*BLIND}),
+)
+def test_rewards_that_are_no_numbers_are_refused_and_not_learned(name: str, wrong: float) -> None:
+    problem = Problem(3, 300, 0.3, 2)
+    told, spared = build(name, problem), build(name, problem)
+    done = 0
+    while done < 300:
+        arms = told.ask(300 - done)
+        np.testing.assert_array_equal(arms, spared.ask(300 - done))
+        rewards = np.full(arms.size, 0.5)
+        spoilt = rewards.copy()
+        spoilt[-1] = wrong
+        with pytest.raises(InvalidValueError, match=f"rewards must .* got {wrong!r}"):
+            told.tell(spoilt)
+        told.tell(rewards)
+        spared.tell(rewards)
+        done += arms.size

@@ -274,3 +274,15 @@ def test_what_the_horizon_cut_is_said_with_balanced_tuning_too(n_arms: int, hori
     trace = bdes.simulate(world, plugins.policy("etc", problem, seed=1), horizon)
     assert trace.diagnostics["clipped"] is True
     assert float(str(trace.diagnostics["samples"])) < float(str(trace.diagnostics["samples_asked"]))
+
+
+@pytest.mark.parametrize("said", [2, 0, 1])
+def test_a_wrong_replenishing_arm_shows_in_the_diagnostics(said: int) -> None:
+    instance = click_bait(3, 0.3)
+    policy = build("etc", problem_of(instance, 200_000, arm=said), epsilon=1e-6, samples=500)
+    shown = play(policy, instance, 200_000).diagnostics
+    # Everything is measured relative to the arm that is taken to restore the state.
+    assert shown["best_restoring"] == 2
+    assert number(shown, "restoring_ratio") == pytest.approx(1 / instance.b[said], rel=1e-3)
+    doubt = number(shown, "restoring_doubt")
+    assert doubt > 5 if said != 2 else abs(doubt) < 0.01

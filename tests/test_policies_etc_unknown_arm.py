@@ -1,11 +1,12 @@
 """Explore-then-commit without a known replenishing arm, on exact means, as the paper has it."""
 
 import math
+import time
 
 import numpy as np
 import pytest
 
-from bdes_framework import Instance
+from bdes_framework import Instance, Problem
 from tests.noiseless import array, build, click_bait, number, planned, play, problem_of
 from tests.test_policies_etc import cost, cut, settling, theorem
 
@@ -169,3 +170,14 @@ def test_an_end_state_is_at_most_k_times_the_mean_of_all() -> None:
     assert array(shown, "benchmark_samples").tolist() == [3, 3, 0]
     np.testing.assert_allclose(array(shown, "v_hat") / array(shown, "r_hat"), [1, 1, 10])
     np.testing.assert_allclose(array(shown, "b_hat"), [1, 1, 3])
+
+
+def test_a_thousand_arms_are_explored_in_little_time() -> None:
+    n_arms, horizon = 1000, 50_000
+    arms = np.random.default_rng(0).random((2, n_arms))
+    instance = Instance(arms[0], arms[1], 0.5)
+    build("etc-unknown-arm", Problem(2, 100, 0.5)).ask(1)  # compiles
+    begin = time.process_time()
+    policy = build("etc-unknown-arm", problem_of(instance, horizon), planner="best-fixed")
+    play(policy, instance, horizon)
+    assert time.process_time() - begin < 2

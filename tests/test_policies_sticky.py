@@ -4,13 +4,16 @@ The order of a batch is random, so it is read off the arms played, and checked.
 """
 
 import math
+import time
+from bisect import bisect_right
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from attrs import define
 
-from bdes_framework import FloatArray, Instance, IntArray
+from bdes_framework import FloatArray, Instance, IntArray, Problem
+from bdes_policies.sticky import times_each
 from tests.noiseless import array, build, click_bait, play, problem_of
 
 Pair = tuple[int, int]
@@ -48,7 +51,8 @@ def read_batch(
 
 def times_of(horizon: int, batches: int) -> Iterator[int]:
     for beta in range(1, batches):
-        yield math.floor((horizon ** (1 / batches)) ** beta)
+        # The largest whole number whose B-th power is at most T^beta, in whole numbers only.
+        yield bisect_right(range(1, horizon + 1), horizon**beta, key=lambda n: n**batches)
 
 
 CASES = [
@@ -159,3 +163,28 @@ def test_batches_and_width_can_be_given() -> None:
     assert array(shown, "active_after").tolist() == [1]
     alone = play(build("sticky", problem, batches=1), instance, 5_000)
     assert alone.arms.tolist() == [0] * 5_000
+
+
+@pytest.mark.parametrize(("root", "batches"), [(3, 5), (7, 6), (10, 6), (5, 8), (2, 23)])
+def test_a_whole_root_of_the_horizon_is_not_lost_to_rounding(root: int, batches: int) -> None:
+    powers = [times_each(root**batches, beta, batches) for beta in range(1, batches)]
+    assert powers == [root**beta for beta in range(1, batches)]
+    for horizon in (root**batches - 1, root**batches + 1):
+        powers = [times_each(horizon, beta, batches) for beta in range(1, batches)]
+        assert powers == list(times_of(horizon, batches))
+
+
+def test_many_arms_cost_nothing_where_no_batch_fits() -> None:
+    policy = build("sticky", Problem(100_000, 10**9, 1.0))  # five thousand million pairs
+    assert policy.ask(3).tolist() == [0, 0, 0]
+
+
+def test_many_arms_are_switched_between_in_little_time() -> None:
+    n_arms = 300
+    begin = time.process_time()
+    policy = build("sticky", Problem(n_arms, 10**6, 1.0))
+    assert time.process_time() - begin < 0.5
+    instance = Instance(np.full(n_arms, 0.5), np.ones(n_arms), 1.0)
+    shown = play(policy, instance, 10**6).diagnostics
+    assert array(shown, "switches").max() <= n_arms
+    assert "means" not in shown  # 45,150 pairs are no small array

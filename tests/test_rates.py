@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.rates import CASES, Case, measure, measure_noise
+from benchmarks.regimes import CASES, Case, measure, measure_noise
 
 pytestmark = [pytest.mark.slow, pytest.mark.rates]
 

@@ -16,6 +16,7 @@ from bdes_framework import (
     Record,
     World,
     compiled,
+    finite_rewards,
     play_round,
 )
 
@@ -144,7 +145,7 @@ class Aae:
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the rewards of the arms just asked for."""
-        _learn_block(*self._state, self._log_factor, rewards)
+        _learn_block(*self._state, self._log_factor, finite_rewards(rewards))
 
     def play(self, world: World, record: Record) -> None:
         """Play a whole block in one compiled loop."""

@@ -16,6 +16,7 @@ from bdes_framework import (
     Record,
     World,
     compiled,
+    finite_rewards,
     play_round,
 )
 
@@ -132,7 +133,7 @@ class DiscountedUcb:
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the reward of the arm just asked for: shape (1,)."""
-        (reward,) = rewards.tolist()
+        (reward,) = finite_rewards(rewards).tolist()
         _learn(*self._state, self._gamma, self._arm, reward)
 
     def play(self, world: World, record: Record) -> None:

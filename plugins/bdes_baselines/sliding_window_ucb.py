@@ -16,6 +16,7 @@ from bdes_framework import (
     Record,
     World,
     compiled,
+    finite_rewards,
     play_round,
 )
 
@@ -162,7 +163,7 @@ class SlidingWindowUcb:
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the reward of the arm just asked for: shape (1,)."""
-        (reward,) = rewards.tolist()
+        (reward,) = finite_rewards(rewards).tolist()
         _learn(*self._state, self._arm, reward)
 
     def play(self, world: World, record: Record) -> None:

@@ -15,6 +15,7 @@ from bdes_framework import (
     Record,
     World,
     compiled,
+    finite_rewards,
     play_round,
 )
 
@@ -125,7 +126,7 @@ class Ucb1:
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the reward of the arm just asked for: shape (1,)."""
-        (reward,) = rewards.tolist()
+        (reward,) = finite_rewards(rewards).tolist()
         _learn(*self._state, self._arm, reward)
 
     def play(self, world: World, record: Record) -> None:

@@ -15,6 +15,14 @@ def positive(instance: object, attribute: Any, value: float) -> None:
         raise InvalidValueError(f"{attribute.name} must be a finite number above 0, got {value!r}")
 
 
+def up_to_one(instance: object, attribute: Any, value: float) -> None:
+    """Refuse anything but a number above 0 and at most 1."""
+    if not (_is_number(value) and 0 < value <= 1):
+        raise InvalidValueError(
+            f"{attribute.name} must be a number above 0 and at most 1, got {value!r}"
+        )
+
+
 def between_0_and_1(instance: object, attribute: Any, value: float) -> None:
     """Refuse anything but a number between 0 and 1, neither of them."""
     if not (_is_number(value) and 0 < value < 1):

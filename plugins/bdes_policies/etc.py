@@ -4,8 +4,8 @@ import numpy as np
 from attrs import field, frozen
 from attrs.validators import optional
 
-from bdes_framework import InvalidValueError, PlannerRef, PolicyContext
-from bdes_policies.checks import at_least_one, between_0_and_1, known_rate, positive
+from bdes_framework import FloatArray, InvalidValueError, PlannerRef, PolicyContext
+from bdes_policies.checks import at_least_one, between_0_and_1, known_rate, up_to_one
 from bdes_policies.commit import Task, follow_plan, in_turn, ratio
 from bdes_policies.phases import Memory, Phase, one_arm
 from bdes_policies.scripted import Notes, Script, Scripted
@@ -33,6 +33,9 @@ class EtcConfig:
     - b_hat is cut to [0, 1]. That of the replenishing arm is 1, as the problem says: it may
       never pay, and then 0/0 says nothing. Any other arm that did not pay in M samples gets
       r_hat = b_hat = 0 and is not planned with: the replenishing arm is as good or better.
+    - The replenishing arm is trusted, but looked at: ``restoring_ratio`` in the diagnostics is
+      how much better the best arm restores the state, ``best_restoring`` which one that is,
+      and ``restoring_doubt`` by how many standard errors the ratio is above 1.
     - If no arm has paid, or the horizon has no room for one sample of each mean, all arms
       are played in turn.
     - With ``tuning = "balanced"`` the pulls that restore and those that settle are chosen
@@ -47,8 +50,8 @@ class EtcConfig:
     tuning : "paper" or "balanced"
         The paper's epsilon and M, cut to what fits; or lengths that balance errors.
     epsilon : float or nothing
-        How near the state must come to an end state before a sample, above 0; by default
-        what the tuning says.
+        How near the state must come to an end state before a sample, above 0 and at most
+        1; by default what the tuning says.
     samples : int or nothing
         Samples of each mean (the paper's M); by default what the tuning says.
     explore_at_most : float
@@ -57,7 +60,7 @@ class EtcConfig:
 
     planner: PlannerRef = "certified"
     tuning: Tuning = "balanced"
-    epsilon: float | None = field(default=None, validator=optional(positive))
+    epsilon: float | None = field(default=None, validator=optional(up_to_one))
     samples: int | None = field(default=None, validator=optional(at_least_one))
     explore_at_most: float = field(default=0.5, validator=between_0_and_1)
 
@@ -102,11 +105,31 @@ def explore_then_commit(task: Task, arm: int, config: EtcConfig, *, at_one: bool
     task.memory.fold(phase)
     r_hat = np.maximum(sums[:n_arms], 0.0) / chosen.samples
     v_hat = np.maximum(sums[n_arms:], 0.0) / chosen.samples
+    _note_restoring(notes, r_hat, v_hat, chosen.samples)
     b_hat = ratio(v_hat, r_hat, highest=1.0)
     b_hat[arm] = 1.0
     notes.update(r_hat=r_hat, v_hat=v_hat, b_hat=b_hat, never_paid=np.flatnonzero(r_hat == 0))
     state = task.memory.state(b_hat, task.problem.q0)
     return follow_plan(task, r_hat, b_hat, state, horizon - phase.n_pulls)
+
+
+def _note_restoring(notes: Notes, r_hat: FloatArray, v_hat: FloatArray, samples: int) -> None:
+    """Note the arm that restores the state best, compared with the one that is said to.
+
+    v_hat/r_hat goes to b_i/b_R. Above 1 by many standard errors, the problem names the wrong
+    arm.
+    """
+    if not r_hat.any():
+        return
+    # For rewards of 0 or 1; 1/M keeps means of exactly 0 and 1 from passing for certain.
+    spread = r_hat * (1 - r_hat) + v_hat * (1 - v_hat)
+    excess = (v_hat - r_hat) / np.sqrt((np.maximum(spread, 0.0) + 1 / samples) / samples)
+    best = int(np.argmax(np.where(r_hat > 0, excess, -np.inf)))
+    notes.update(
+        best_restoring=best,
+        restoring_ratio=float(v_hat[best] / r_hat[best]),
+        restoring_doubt=float(excess[best]),
+    )
 
 
 def build(config: EtcConfig, context: PolicyContext) -> Scripted:

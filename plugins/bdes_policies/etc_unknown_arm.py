@@ -9,7 +9,7 @@ from attrs.validators import optional
 from numpy.random import Generator as RandomGenerator
 
 from bdes_framework import FloatArray, IntArray, PlannerRef, PolicyContext
-from bdes_policies.checks import at_least_one, between_0_and_1, known_rate, positive
+from bdes_policies.checks import at_least_one, between_0_and_1, known_rate, up_to_one
 from bdes_policies.commit import Task, follow_plan, in_turn, ratio
 from bdes_policies.phases import NOT_SAMPLED, Memory, Phase, one_arm
 from bdes_policies.scripted import Notes, Script, Scripted
@@ -57,8 +57,8 @@ class EtcUnknownArmConfig:
     tuning : "paper" or "balanced"
         The paper's epsilon and M, cut to what fits; or lengths that balance errors.
     epsilon : float or nothing
-        How near the state must come to an end state before a sample, above 0; by default
-        what the tuning says.
+        How near the state must come to an end state before a sample, above 0 and at most
+        1; by default what the tuning says.
     samples : int or nothing
         Samples of each mean (the paper's M); by default what the tuning says.
     explore_at_most : float
@@ -67,7 +67,7 @@ class EtcUnknownArmConfig:
 
     planner: PlannerRef = "certified"
     tuning: Tuning = "balanced"
-    epsilon: float | None = field(default=None, validator=optional(positive))
+    epsilon: float | None = field(default=None, validator=optional(up_to_one))
     samples: int | None = field(default=None, validator=optional(at_least_one))
     explore_at_most: float = field(default=0.5, validator=between_0_and_1)
 
@@ -125,21 +125,34 @@ def _benchmark_runs(arms: IntArray, benchmarks: IntArray, settle: int) -> IntArr
 
 def _benchmarks_in_turn(chosen: Lengths, memory: Memory, tally: Tally) -> Exploration:
     """Explore benchmark by benchmark: settle, sample the benchmark, then every arm after it."""
-    n_arms, m, n, r = tally.of_arm.size, chosen.samples, chosen.settle, chosen.restore
+    n_arms, m = tally.of_arm.size, chosen.samples
+    runs, loops = _turn_tables(chosen, n_arms)
     for z in range(n_arms):
         each = m // n_arms + (z < m % n_arms)
-        phase = Phase.of(
-            [
-                (1, [one_arm(z, n), one_arm(z, m, n_arms)]),
-                *((each, [one_arm(z, r), one_arm(i, 1, i)]) for i in range(n_arms)),
-            ],
-            n_slots=n_arms + 1,
-        )
+        runs[:2, :2], runs[2::2, :2], loops[1:, 2] = z, z, each
+        phase = Phase.from_tables(runs, loops, n_slots=n_arms + 1)
         sums = yield phase
         memory.fold(phase)
         tally.of_arm[:] += sums[:-1]
         tally.after_arm[z], tally.n_after[z] = sums[:-1].sum(), each * n_arms
         tally.settled[z] = sums[-1]
+
+
+def _turn_tables(chosen: Lengths, n_arms: int) -> tuple[IntArray, IntArray]:
+    """Return the runs and loops of one benchmark arm's turn, but for the arm and the repeats.
+
+    It settles and is sampled; then, for each arm: some of its pulls, one of the arm.
+    """
+    arms = np.arange(n_arms)
+    runs = np.zeros((2 + 2 * n_arms, 5), dtype=np.int64)
+    runs[0] = one_arm(0, chosen.settle)
+    runs[1] = one_arm(0, chosen.samples, n_arms)
+    runs[2::2] = one_arm(0, chosen.restore)
+    runs[3::2, [0, 1, 3, 4]], runs[3::2, 2] = arms[:, None], 1
+    loops = np.ones((1 + n_arms, 3), dtype=np.int64)
+    loops[0, :2] = 0, 2
+    loops[1:, 0], loops[1:, 1] = 2 + 2 * arms, 4 + 2 * arms
+    return runs, loops
 
 
 def _estimates(tally: Tally, samples: int) -> tuple[FloatArray, FloatArray, FloatArray]:

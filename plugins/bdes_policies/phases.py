@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from attrs import frozen
 
-from bdes_framework import ContractError, FloatArray, IntArray, compiled
+from bdes_framework import ContractError, FloatArray, IntArray, compiled, finite_rewards
 
 NOT_SAMPLED = -1
 """The slot of rewards that are added to no sum."""
@@ -64,19 +64,28 @@ class Phase:
         """Return the phase that plays these loops; what is empty is left out."""
         runs: list[Run] = []
         table: list[tuple[int, int, int]] = []
-        n_pulls = 0
         for repeats, parts in loops:
-            kept = [run for run in parts if run.pulls > 0]
-            if kept and repeats > 0:
-                table.append((len(runs), len(runs) + len(kept), repeats))
-                runs += kept
-                n_pulls += repeats * sum(run.pulls for run in kept)
-        return cls(
+            table.append((len(runs), len(runs) + len(parts), repeats))
+            runs += parts
+        return cls.from_tables(
             np.array(runs, dtype=np.int64).reshape(-1, 5),
             np.array(table, dtype=np.int64).reshape(-1, 3),
             n_slots,
-            n_pulls,
         )
+
+    @classmethod
+    def from_tables(cls, runs: IntArray, loops: IntArray, n_slots: int) -> "Phase":
+        """Return the phase of some runs and loops, as tables; what is empty is left out."""
+        pulls = runs[:, 2]
+        kept_before, pulls_before = (
+            np.concatenate([[0], np.cumsum(counts)]) for counts in (pulls > 0, pulls)
+        )
+        first, after = kept_before[loops[:, 0]], kept_before[loops[:, 1]]
+        each = pulls_before[loops[:, 1]] - pulls_before[loops[:, 0]]
+        played = (each > 0) & (loops[:, 2] > 0)
+        table = np.column_stack([first, after, loops[:, 2]])[played]
+        n_pulls = int((each * loops[:, 2])[played].sum())
+        return cls(runs[pulls > 0], table, n_slots, n_pulls)
 
     @classmethod
     def once(cls, runs: IntArray, n_slots: int) -> "Phase":
@@ -103,15 +112,26 @@ class Reader:
 
     def take(self, rewards: FloatArray) -> None:
         """Add up the rewards of the next pulls, and move on."""
-        refuse_too_many(rewards, self.left)
+        check_told(rewards, self.left)
         _add_up(self._phase.runs, self._phase.loops, self._cursor, rewards, self.sums)
         self.left -= rewards.size
 
 
-def refuse_too_many(rewards: FloatArray, left: int) -> None:
-    """Refuse rewards that nobody asked for: compiled code would look for their arms for ever."""
+def check_told(rewards: FloatArray, left: int) -> None:
+    """Refuse what is no number, and what nobody asked for: compiled code would never end."""
+    if not _all_finite(rewards):
+        finite_rewards(rewards)  # says which
     if rewards.size > left:
         raise ContractError(f"told {rewards.size} rewards where at most {left} were asked for")
+
+
+@compiled
+def _all_finite(rewards: FloatArray) -> bool:
+    """Say the same as numpy, three times as fast: every pull of a long block goes through it."""
+    wrong = 0
+    for k in range(rewards.size):
+        wrong += not abs(rewards[k]) < math.inf
+    return wrong == 0
 
 
 @compiled

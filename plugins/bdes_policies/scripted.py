@@ -25,7 +25,7 @@ from bdes_framework import (
     World,
     sweep_block,
 )
-from bdes_policies.phases import Phase, Reader, refuse_too_many
+from bdes_policies.phases import Phase, Reader, check_told
 
 LONGEST_BLOCK = 1 << 16
 """Arms returned at once at most, so that memory stays flat whatever limit is asked with."""
@@ -55,7 +55,7 @@ class FollowSchedule:
 
     def tell(self, rewards: FloatArray) -> None:
         """Move on by as many pulls as were played."""
-        refuse_too_many(rewards, self._left)
+        check_told(rewards, self._left)
         self._left -= rewards.size
         self._offset = (self._offset + rewards.size) % self._period
         if self._left == 0:
@@ -124,10 +124,16 @@ class Scripted:
             done += arms.size
 
     def diagnostics(self) -> Diagnostics:
-        """Return the script's notes, and what the last policy shows."""
+        """Return the script's notes, and what the last policy shows.
+
+        Notes keep their names; what the last policy shows under one of them is ``inner_…``.
+        """
         shown = dict(self._notes)
-        if isinstance(self._last, HasDiagnostics):
-            shown |= self._last.diagnostics()
+        last = self._last.diagnostics() if isinstance(self._last, HasDiagnostics) else Notes()
+        for name, value in last.items():
+            while name in shown:
+                name = f"inner_{name}"
+            shown[name] = value
         return {
             name: value.copy() if isinstance(value, np.ndarray) else value
             for name, value in shown.items()

@@ -1,21 +1,20 @@
 """Batched elimination over pairs of arms, for states that forget all but the last arm."""
 
 import math
-from collections.abc import Sequence
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from attrs import field, frozen
 from attrs.validators import optional
 from numpy.random import Generator
 
-from bdes_framework import FloatArray, PolicyContext, Problem, Schedule
+from bdes_framework import IntArray, PolicyContext, Problem, Schedule, compiled
 from bdes_policies.checks import at_least_one, positive
-from bdes_policies.phases import Phase, Run, one_arm
+from bdes_policies.phases import NOT_SAMPLED, Phase
 from bdes_policies.scripted import FollowSchedule, Notes, Script, Scripted
 
-MetaArm: TypeAlias = tuple[int, int]
-"""Two arms i <= j played in turn, or one arm twice."""
+_MOST_SHOWN = 1000
+"""Pairs left that diagnostics list at most: they hold small arrays."""
 
 
 @frozen
@@ -53,57 +52,104 @@ class StickyConfig:
     width: float = field(default=1.0, validator=positive)
 
 
-def smart_switching(active: Sequence[MetaArm], times: int, rng: Generator) -> tuple[Phase, int]:
-    """Return a batch as a phase, slot k for ``active[k]``, and its number of switches."""
-    unexplored = dict(zip(active, range(len(active)), strict=True))
-    runs: list[Run] = []
-    switches = 0
-    while unexplored:
-        drawn = list(unexplored)[int(rng.integers(len(unexplored)))]
-        shared = drawn[0]
-        runs.append(one_arm(shared, 1))
+class Pairs(NamedTuple):
+    """Meta-arms as a table: arrays of shape (n,), in the order of their arms."""
+
+    first: IntArray
+    second: IntArray
+    """At least ``first``; the same arm if that is played twice."""
+
+    @classmethod
+    def of(cls, n_arms: int) -> "Pairs":
+        """Return all meta-arms."""
+        return cls(*np.triu_indices(n_arms))
+
+
+def smart_switching(active: Pairs, times: int, rng: Generator) -> tuple[Phase, int]:
+    """Return a batch as a phase, slot k for the k-th pair, and its number of switches."""
+    n_pairs = active.first.size
+    unexplored = active.first.copy(), active.second.copy(), np.arange(n_pairs)
+    # Each switch is to an arm that no later one is to.
+    runs = np.empty((n_pairs + int(active.second.max()) + 1, 5), dtype=np.int64)
+    left, n_runs, switches = n_pairs, 0, 0
+    while left:
+        drawn = int(rng.integers(left))
+        left, n_runs = _explore_shared(*unexplored, left, drawn, times, runs, n_runs)
         switches += 1
-        others = [pair for pair in unexplored if shared in pair and pair != drawn]
-        for pair in (drawn, *others):
-            other = pair[1] if pair[0] == shared else pair[0]
-            slot = unexplored.pop(pair)
-            runs.append(Run(other, shared, 2 * times, slot, slot))
-    return Phase.once(np.array(runs, dtype=np.int64), len(active)), switches
+    return Phase.once(runs[:n_runs], n_pairs), switches
 
 
-def _eliminate(
-    active: list[MetaArm], sums: FloatArray, count: int, radius: float
-) -> tuple[list[MetaArm], FloatArray]:
-    """Return the meta-arms, and their sums, whose mean is within the radius of the best."""
-    means = sums / (2 * count)
-    kept = np.flatnonzero(means >= means.max() - radius)
-    return [active[k] for k in kept], sums[kept]
+@compiled
+def _explore_shared(
+    first: IntArray,
+    second: IntArray,
+    slots: IntArray,
+    left: int,
+    drawn: int,
+    times: int,
+    runs: IntArray,
+    n_runs: int,
+) -> tuple[int, int]:
+    """Switch to the drawn pair's first arm, and explore all pairs with it, the drawn one first.
+
+    Writes the runs, and moves the pairs that stay unexplored to the front; returns how many
+    there are of either.
+    """
+    shared = first[drawn]
+    runs[n_runs, :2], runs[n_runs, 2], runs[n_runs, 3:] = shared, 1, NOT_SAMPLED
+    runs[n_runs + 1, 0], runs[n_runs + 1, 1] = second[drawn], shared
+    runs[n_runs + 1, 2], runs[n_runs + 1, 3:] = 2 * times, slots[drawn]
+    n_runs += 2
+    kept = 0
+    for k in range(left):
+        if first[k] != shared and second[k] != shared:
+            first[kept], second[kept], slots[kept] = first[k], second[k], slots[k]
+            kept += 1
+        elif k != drawn:
+            runs[n_runs, 0], runs[n_runs, 1] = first[k] + second[k] - shared, shared
+            runs[n_runs, 2], runs[n_runs, 3:] = 2 * times, slots[k]
+            n_runs += 1
+    return kept, n_runs
+
+
+def times_each(horizon: int, batch: int, batches: int) -> int:
+    """Return floor(T^(beta/B)), whole powers included: floating point may fall just below."""
+    power: float = math.pow(horizon, batch / batches)
+    shared = math.gcd(batch, batches)
+    root = batches // shared
+    # T is no perfect power of an order above its number of bits, unless it is 1.
+    if root <= horizon.bit_length() and round(power) ** root == horizon ** (batch // shared):
+        return round(power)
+    return math.floor(power)
 
 
 def _script(problem: Problem, config: StickyConfig, rng: Generator, notes: Notes) -> Script:
     n_arms, horizon = problem.n_arms, problem.horizon
+    n_pairs = n_arms * (n_arms + 1) // 2
     batches = config.batches or max(1, math.ceil(2 * math.log(horizon)))
     log_term = math.log(2 * n_arms**2 * horizon * batches)
-    active = [(i, j) for i in range(n_arms) for j in range(i, n_arms)]
-    sums, count, left = np.zeros(len(active)), 0, horizon
+    # Looked at before any table is made: there may be a great many pairs.
+    begins = batches > 1 and _may_fit(n_pairs, times_each(horizon, 1, batches), horizon)
+    active = Pairs.of(n_arms if begins else 1)
+    sums, count, left = np.zeros(active.first.size), 0, horizon
     ends: list[int] = []
     switched: list[int] = []
     survivors: list[int] = []
     for batch in range(1, batches):
-        times = math.floor(horizon ** (batch / batches))
-        if len(active) == 1 or 2 * times * len(active) >= left:
+        times = times_each(horizon, batch, batches)
+        if sums.size == 1 or not _may_fit(sums.size, times, left):
             break
         phase, switches = smart_switching(active, times, rng)
         if phase.n_pulls > left:
             break
         sums = sums + (yield phase)
         count, left = count + times, left - phase.n_pulls
-        active, sums = _eliminate(
-            active, sums, count, config.width * math.sqrt(2 * log_term / count)
-        )
+        means = sums / (2 * count)
+        kept = means >= means.max() - config.width * math.sqrt(2 * log_term / count)
+        active, sums = Pairs(active.first[kept], active.second[kept]), sums[kept]
         ends.append(horizon - left)
         switched.append(switches)
-        survivors.append(len(active))
+        survivors.append(sums.size)
         notes.update(
             batch_ends=np.array(ends),
             switches=np.array(switched),
@@ -111,12 +157,18 @@ def _script(problem: Problem, config: StickyConfig, rng: Generator, notes: Notes
             pairs_each=count,
         )
     best = int(np.argmax(sums))
-    notes["active_first"], notes["active_second"] = np.array(active, dtype=np.int64).T.copy()
-    notes["means"] = sums / (2 * max(count, 1))
-    notes["committed"] = np.array(active[best], dtype=np.int64)
-    notes["committed_at"] = horizon - left
+    committed = np.array([active.first[best], active.second[best]])
+    notes.update(committed=committed, committed_at=horizon - left)
+    if sums.size <= _MOST_SHOWN:
+        means = sums / (2 * max(count, 1))
+        notes.update(active_first=active.first, active_second=active.second, means=means)
     # A batch may have used up the horizon; then nobody will ask.
-    return FollowSchedule(Schedule.cycle(active[best], max(left, 1)))
+    return FollowSchedule(Schedule.cycle(committed, max(left, 1)))
+
+
+def _may_fit(n_pairs: int, times: int, left: int) -> bool:
+    """Say whether a batch fits, if one switch is all it takes."""
+    return 2 * times * n_pairs < left
 
 
 def build(config: StickyConfig, context: PolicyContext) -> Scripted:

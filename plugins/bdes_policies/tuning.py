@@ -119,7 +119,9 @@ def paper_epsilon(n_arms: int, horizon: int, lam: float) -> float:
 def _paper_samples(horizon: int, epsilon: float, factor: float) -> float:
     if epsilon == 0:
         return math.inf
-    return float(math.ceil(factor * math.log(horizon) / epsilon**2))
+    # Divided twice: the square of a tiny number is 0, and dividing by that an error.
+    samples = factor * math.log(horizon) / epsilon / epsilon
+    return float(math.ceil(samples)) if samples < math.inf else samples
 
 
 def _settle_asked(lam: float, epsilon: float, horizon: int) -> float:

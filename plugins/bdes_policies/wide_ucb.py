@@ -14,6 +14,7 @@ from bdes_framework import (
     Record,
     World,
     compiled,
+    finite_rewards,
     play_round,
 )
 from bdes_policies.checks import known_rate, positive
@@ -140,7 +141,7 @@ class WideUcb:
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the reward of the arm just asked for: shape (1,)."""
-        (reward,) = rewards.tolist()
+        (reward,) = finite_rewards(rewards).tolist()
         _learn(*self._state, self._arm, reward)
 
     def play(self, world: World, record: Record) -> None:

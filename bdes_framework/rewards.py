@@ -1,0 +1,34 @@
+"""What a policy may be told: a check for ``tell``, where a live service hands rewards over."""
+
+import numpy as np
+
+from bdes_framework.errors import InvalidValueError
+from bdes_framework.types import FloatArray
+
+
+def finite_rewards(rewards: FloatArray) -> FloatArray:
+    """Return the rewards told, or refuse them before they spoil every mean after them.
+
+    Parameters
+    ----------
+    rewards : array of float, shape (n,)
+        As given to :meth:`Policy.tell`.
+
+    Raises
+    ------
+    InvalidValueError
+        If one of them is NaN or infinite; the policy should not have learned any by then.
+
+    Examples
+    --------
+    >>> finite_rewards(np.array([0.0, 1.0])).tolist()
+    [0.0, 1.0]
+    """
+    finite = np.isfinite(rewards)
+    if not finite.all():
+        place = int(np.argmin(finite))
+        raise InvalidValueError(
+            f"rewards must be finite numbers, got {rewards.tolist()[place]!r}"
+            f" as number {place + 1} of {rewards.size}"
+        )
+    return rewards
