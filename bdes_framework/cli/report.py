@@ -1,5 +1,7 @@
 """``bdes report`` and ``bdes plot``: a run as one HTML page, and its charts as pictures."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +20,79 @@ def _need_charts() -> None:
         raise click.UsageError(
             f"charts need {' and '.join(missing)}: install 'bdes-framework[report]'"
         )
+
+
+@click.command()
+@click.argument("run", type=_FILE)
+@click.option(
+    "--out", type=_FILE, help="Where to write; report.html in the run's folder by default."
+)
+@click.option(
+    "--experiment",
+    type=_FILE,
+    metavar="FILE",
+    help="The file the run was made from: needed to show the paths of cells if it loads"
+    " local modules.",
+)
+@click.option(
+    "--paths",
+    type=click.IntRange(min=0),
+    default=60,
+    show_default=True,
+    help="How many cells to play again at most, to show their states and arms.",
+)
+@click.option("--overwrite", is_flag=True, help="Overwrite FILE even if it is no report.")
+def report(
+    run: Path, out: Path | None, experiment: Path | None, paths: int, overwrite: bool
+) -> None:  # fmt: skip
+    """Write RUN as one HTML page: tables and interactive charts, for any browser, offline."""
+    _need_charts()
+    from bdes_framework.report.data import RunData
+    from bdes_framework.report.page import MARK, Settings, report_page
+
+    found = load_run(run)
+    file = out or run / "report.html"
+    if not overwrite:
+        _refuse_foreign(file, MARK)
+    try:
+        with _progress() as on_step:
+            page = report_page(
+                RunData(found), Settings(paths=paths, experiment=experiment), on_step
+            )
+    finally:
+        found.close()
+    replace_file(file, lambda path: path.write_text(page, encoding="utf-8"))
+    click.echo(str(file))
+
+
+def _refuse_foreign(file: Path, mark: str) -> None:
+    """Refuse to overwrite what is no report."""
+    try:
+        with file.open(encoding="utf-8", errors="replace") as opened:
+            is_report = mark in opened.read(2_000)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise click.UsageError(f"cannot write {file}: {error.strerror}") from None
+    if not is_report:
+        raise click.UsageError(f"{file} is no report; --overwrite replaces it all the same")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Show what is being done, on the terminal only."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("reading the run", total=None)
+
+        def on_step(what: str, done: int, total: int) -> None:
+            known = total if total > 1 else None
+            progress.update(task, description=what, completed=done, total=known)
+
+        yield on_step
 
 
 @click.command(epilog="Charts: " + "; ".join(f"{name}, {text}" for name, text in CHARTS.items()))

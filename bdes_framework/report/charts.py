@@ -21,6 +21,9 @@ MEASURES = {
 }
 """How the axis of each measure is titled, with its unit."""
 
+PATH_EXTENT = 42
+"""Room for the numbers of vertical axes, so that charts below each other line up."""
+
 LABEL_HEIGHT = 13 / 260
 """The height of a line of text as a share of a chart's."""
 
@@ -46,7 +49,19 @@ def _dash(policies: Sequence[str]) -> dict[str, alt.StrokeDash]:
 
 
 def _thousands(title: str, name: str, **more: Any) -> alt.X:
-    return alt.X(name, title=title, axis=alt.Axis(format="~s", **more.pop("axis", {})), **more)
+    axis = {"tickCount": 6, **more.pop("axis", {})}
+    return alt.X(name, title=title, axis=alt.Axis(format="~s", **axis), **more)
+
+
+def _names(base: alt.Chart, measure: str, colour: alt.Color) -> alt.Chart:
+    """Return policies' names beside their last points; see :func:`with_names`."""
+    named: alt.Chart = (
+        base.transform_filter("isValid(datum.label_at)")
+        .mark_text(align="left", dx=8, limit=110)
+        .encode(y=alt.Y("label_at:Q", title=MEASURES[measure]), text="policy:N", color=colour)
+        .properties(name="names")
+    )
+    return named
 
 
 def _interval_tips(measure: str) -> list[alt.Tooltip]:
@@ -77,12 +92,7 @@ def regret(policies: Sequence[str], measure: str, *, legend: Sequence[str] = ())
         color=colour,
         tooltip=[alt.Tooltip("round:Q", format=","), *_interval_tips(measure)],
     )
-    names = (
-        base.transform_filter("isValid(datum.label_at)")
-        .mark_text(align="left", dx=5, limit=110)
-        .encode(y=alt.Y("label_at:Q", title=MEASURES[measure]), text="policy:N", color=colour)
-    )
-    return _layers(band, line, touch, names)
+    return _layers(band, line, touch, _names(base, measure, colour))
 
 
 def final(policies: Sequence[str], measure: str, *, legend: Sequence[str] = ()) -> Layered:
@@ -161,7 +171,7 @@ def lam(
               axis=alt.Axis(values=ticks, format="~g"))  # fmt: skip
     colour = _colour(policies, legend)
     base = alt.Chart().encode(x=x)
-    value = alt.Y("value:Q", title=MEASURES[measure], scale=alt.Scale(nice=False))
+    value = alt.Y("value:Q", title=MEASURES[measure], scale=alt.Scale(nice=True))
     whisker = base.mark_rule(strokeWidth=1.5).encode(
         y=alt.Y("low:Q", title=MEASURES[measure]), y2="high:Q", color=colour
     )
@@ -170,7 +180,7 @@ def lam(
         y=value, color=colour,
         tooltip=[alt.Tooltip("lam:Q", format="~g"), *_interval_tips(measure)],
     )  # fmt: skip
-    return _layers(whisker, line, dot)
+    return _layers(whisker, line, dot, _names(base, measure, colour))
 
 
 def state() -> Layered:
@@ -182,9 +192,10 @@ def state() -> Layered:
     band = base.mark_area(opacity=0.25, color=colour).encode(
         y=alt.Y("lowest:Q", title=title), y2="highest:Q"
     )
-    line = base.mark_line(strokeWidth=1.8, color=colour).encode(y=alt.Y("state:Q", title=title))
+    y = alt.Y("state:Q", title=title, axis=alt.Axis(minExtent=PATH_EXTENT))
+    line = base.mark_line(strokeWidth=1.8, color=colour).encode(y=y)
     touch = base.mark_point(size=120, opacity=0, filled=True).encode(
-        y=alt.Y("state:Q", title=title),
+        y=y,
         tooltip=[
             alt.Tooltip("round:Q", title="rounds from", format=","),
             alt.Tooltip("until:Q", title="to", format=","),
@@ -204,7 +215,7 @@ def arms(names: Sequence[str]) -> alt.Chart:
         .encode(
             x=_thousands("round", "round:Q", scale=alt.Scale(nice=False)),
             y=alt.Y("share:Q", title="share of pulls", stack="normalize",
-                    axis=alt.Axis(format=".0%")),
+                    axis=alt.Axis(format=".0%", minExtent=PATH_EXTENT)),
             color=alt.Color("arm:N", scale=alt.Scale(domain=list(names)),
                             legend=alt.Legend(title=None, orient="top")),
             order=alt.Order("position:Q"),
@@ -230,8 +241,8 @@ def gap(horizons: Sequence[int]) -> Layered:
         .encode(
             x=x,
             y=alt.Y("environment:N", title=None, sort=None, axis=alt.Axis(labelLimit=220)),
-            yOffset=alt.YOffset("horizon:N", scale=alt.Scale(domain=names)),
-            color=alt.Color("horizon:N", scale=alt.Scale(domain=names),
+            yOffset=alt.YOffset("rounds:N", scale=alt.Scale(domain=names)),
+            color=alt.Color("rounds:N", scale=alt.Scale(domain=names),
                             legend=alt.Legend(title="T")),
             tooltip=[
                 alt.Tooltip("environment:N"),
@@ -296,14 +307,27 @@ class _Cluster:
         return cls(start, start + height, members)
 
 
-def with_names(rows: list[Row]) -> list[Row]:
-    """Return curve rows with the place of each policy's name beside its last point."""
-    last = {(row["environment"], row["policy"]): row for row in rows}
-    for environment in dict.fromkeys(row["environment"] for row in rows):
-        here = [row for place, row in last.items() if place[0] == environment]
-        ends = [value for row in rows if row["environment"] == environment
-                for value in (row["low"], row["high"])]  # fmt: skip
-        places = spread([row["value"] for row in here], min(*ends, 0.0), max(ends))
-        for row, place in zip(here, places, strict=True):
+def with_names(rows: list[Row], by: str = "environment", x: str = "round") -> list[Row]:
+    """Return rows with the place of each policy's name beside its last point.
+
+    Parameters
+    ----------
+    rows : list of rows
+        With ``policy``, ``value``, ``low`` and ``high``.
+    by, x : str
+        The column that tells panels apart, and the one the horizontal axis shows.
+    """
+    panels: dict[str, list[Row]] = {}
+    for row in rows:
+        panels.setdefault(row[by], []).append(row)
+    for here in panels.values():
+        last: dict[str, Row] = {}
+        for row in here:
+            if row["policy"] not in last or row[x] > last[row["policy"]][x]:
+                last[row["policy"]] = row
+        ends = [row[end] for row in here for end in ("low", "high")]
+        values = [row["value"] for row in last.values()]
+        places = spread(values, min(*ends, 0.0), max(ends))
+        for row, place in zip(last.values(), places, strict=True):
             row["label_at"] = place
     return rows

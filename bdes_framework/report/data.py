@@ -151,7 +151,7 @@ class RunData:
 # -- rows of charts -------------------------------------------------------------------------
 
 
-def curve_rows(data: RunData, panel: Panel) -> list[Row]:
+def curve_rows(data: RunData, panel: Panel, points: int = MOST_POINTS) -> list[Row]:
     """Return mean curves with their 95 % intervals: a row per policy and checkpoint."""
     rows: list[Row] = []
     for result in data.results_of(panel):
@@ -169,7 +169,7 @@ def curve_rows(data: RunData, panel: Panel) -> list[Row]:
                 "low": float(mean[index] - half[index]),
                 "high": float(mean[index] + half[index]),
             }
-            for index in _thinned(curves.checkpoints.size)
+            for index in _thinned(curves.checkpoints.size, points)
         ]
     return rows
 
@@ -189,9 +189,9 @@ def _mean_and_half_width(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return mean, student_t(n - 1) * values.std(axis=0, ddof=1) / math.sqrt(n)
 
 
-def _thinned(n: int) -> list[int]:
+def _thinned(n: int, most: int) -> list[int]:
     """Return at most so many of n indices, evenly spread, first and last among them."""
-    return sorted({round(float(x)) for x in np.linspace(0, n - 1, min(n, MOST_POINTS))})
+    return sorted({round(float(x)) for x in np.linspace(0, n - 1, min(n, most))})
 
 
 def final_rows(data: RunData, panel: Panel) -> list[Row]:

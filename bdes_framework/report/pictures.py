@@ -237,8 +237,9 @@ def _lam(chosen: _Chosen) -> Drawn:
         raise NothingToShowError("no two environments of this run differ in lam alone")
     measure = REGRET if all(row["measure"] == REGRET for row in rows) else REWARD
     values = sorted({row["lam"] for row in rows})
-    chart = charts.lam(chosen.data.policies, measure, values, legend=chosen.policies)
-    return _composed(chart, chosen.keep(rows), chosen.choice, "family")
+    rows = charts.with_names(chosen.keep(rows), "family", "lam")
+    chart = charts.lam(chosen.data.policies, measure, values, legend=chosen.legend)
+    return _composed(chart, rows, chosen.choice, "family")
 
 
 def _path(chosen: _Chosen) -> Drawn:

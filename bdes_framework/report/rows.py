@@ -73,6 +73,6 @@ def _place_labels(ends: list[Row], values: list[float]) -> None:
 def drawn_gap_rows(data: RunData) -> list[Row]:
     """Return the benchmarks' gaps, with what a logarithmic axis can show of them."""
     return [
-        {**row, "horizon": f"{row['T']:,}", "drawn_share": max(row["share"], LEAST_SHARE)}
+        {**row, "rounds": f"{row['T']:,}", "drawn_share": max(row["share"], LEAST_SHARE)}
         for row in gap_rows(data)
     ]
