@@ -201,7 +201,9 @@ def test_axe_finds_no_serious_fault(window: Browser, page: Path, dark: bool, wid
     window.run("document.querySelector('[data-figure=lam] details').open = true")
     window.wait_until("return document.querySelector('figure details tbody tr')")
     window.run((files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8"))
-    found = window.run_async("axe.run(document, {elementRef: false}).then(arguments[arguments.length - 1])")
+    found = window.run_async(
+        "axe.run(document, {elementRef: false}).then(arguments[arguments.length - 1])"
+    )
     assert len(found["passes"]) > 20
     faults = [
         (fault["id"], fault["impact"], [node["html"][:200] for node in fault["nodes"]][:3])
@@ -233,6 +235,7 @@ def test_2000_cells_of_8_policies_open_in_2_seconds_and_weigh_under_5_mb(
     seconds = []
     for _ in range(3):
         window.open(file)
+        window.run("document.querySelector('figure').scrollIntoView()")
         window.wait_until("return document.documentElement.dataset.drawn")
         seconds.append(float(window.run("return document.documentElement.dataset.drawn")) / 1000)
     print(f"opens in {min(seconds):.2f} s")

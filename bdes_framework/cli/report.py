@@ -14,7 +14,8 @@ from bdes_framework.results import load_run
 _FILE = click.Path(path_type=Path)
 
 
-def _need_charts() -> None:
+def need_charts() -> None:
+    """Refuse to begin without what draws charts."""
     missing = [name for name in ("altair", "vl_convert") if find_spec(name) is None]
     if missing:
         raise click.UsageError(
@@ -46,7 +47,19 @@ def report(
     run: Path, out: Path | None, experiment: Path | None, paths: int, overwrite: bool
 ) -> None:  # fmt: skip
     """Write RUN as one HTML page: tables and interactive charts, for any browser, offline."""
-    _need_charts()
+    need_charts()
+    write_report(run, out, experiment=experiment, paths=paths, overwrite=overwrite)
+
+
+def write_report(
+    run: Path,
+    out: Path | None = None,
+    *,
+    experiment: Path | None = None,
+    paths: int = 60,
+    overwrite: bool = False,
+) -> None:
+    """Write a run's page and print where it is."""
     from bdes_framework.report.data import RunData
     from bdes_framework.report.page import MARK, Settings, report_page
 
@@ -56,9 +69,8 @@ def report(
         _refuse_foreign(file, MARK)
     try:
         with _progress() as on_step:
-            page = report_page(
-                RunData(found), Settings(paths=paths, experiment=experiment), on_step
-            )
+            settings = Settings(paths=paths, experiment=experiment)
+            page = report_page(RunData(found), settings, on_step)
     finally:
         found.close()
     replace_file(file, lambda path: path.write_text(page, encoding="utf-8"))
@@ -136,7 +148,7 @@ def plot(
     form = out.suffix.lower().removeprefix(".")
     if form not in ("svg", "png"):
         raise click.UsageError(f"{out}: the file's name must end in .svg or .png")
-    _need_charts()
+    need_charts()
     from bdes_framework.report.data import RunData
     from bdes_framework.report.pictures import Choice, picture, save
 

@@ -1,7 +1,8 @@
 """The interactive charts of the page: definitions, rows packed small, and words for each."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import altair as alt
@@ -71,9 +72,7 @@ class Figures:
                 _name(self._data, panel),
                 self._part(
                     f"final {panel.measure}",
-                    charts.final(self._data.policies, panel.measure).properties(
-                        height=alt.Step(30)
-                    ),
+                    partial(self._final, panel.measure),
                     final_rows(self._data, panel),
                     [("policy", "policy"), *_INTERVAL],
                     f"Each policy at the horizon on {_name(self._data, panel)}.",
@@ -93,7 +92,7 @@ class Figures:
                 _name(self._data, panel),
                 self._part(
                     f"regret {panel.measure}",
-                    charts.regret(self._data.policies, panel.measure).properties(height=320),
+                    partial(self._regret, panel.measure),
                     charts.with_names(curve_rows(self._data, panel, points)),
                     [("policy", "policy"), ("round", "round"), *_INTERVAL],
                     self._curve_words(panel),
@@ -112,7 +111,7 @@ class Figures:
                 self._data.environment_names[environment],
                 self._part(
                     "loglog",
-                    charts.loglog(self._data.policies, self._data.horizons).properties(height=340),
+                    self._loglog,
                     loglog_rows(self._data, environment, fits, self._data.policies),
                     [("policy", "policy"), ("T", "T"), *_INTERVAL],
                     self._slope_words(environment, fits),
@@ -133,7 +132,7 @@ class Figures:
             values = sorted({row["lam"] for row in rows})
             part = self._part(
                 f"lam {measure} {values}",
-                charts.lam(self._data.policies, measure, values).properties(height=300),
+                partial(self._lam, measure, values),
                 charts.with_names(rows, "family", "lam"),
                 [("policy", "policy"), ("lam", "lam"), *_INTERVAL],
                 f"{charts.MEASURES[measure]} across lam on {family}, T = {horizon:,}.",
@@ -152,7 +151,7 @@ class Figures:
         if rows:
             part = self._part(
                 "gap",
-                charts.gap(self._data.horizons).properties(height=alt.Step(14)),
+                lambda: charts.gap(self._data.horizons).properties(height=alt.Step(14)),
                 rows,
                 [("environment", "environment"), ("T", "T"), ("value", "benchmark"),
                  ("upper_bound", "upper bound"), ("share", "gap / benchmark")],
@@ -162,6 +161,21 @@ class Figures:
                 zoom=False,
             )  # fmt: skip
             self.options["gap"] = [_option("all", part)]
+
+    # -- definitions ------------------------------------------------------------------------
+
+    def _final(self, measure: str) -> alt.LayerChart:
+        return charts.final(self._data.policies, measure).properties(height=alt.Step(30))
+
+    def _regret(self, measure: str) -> alt.LayerChart:
+        return charts.regret(self._data.policies, measure).properties(height=320)
+
+    def _loglog(self) -> alt.LayerChart:
+        chart = charts.loglog(self._data.policies, self._data.horizons)
+        return chart.properties(height=340)
+
+    def _lam(self, measure: str, values: Sequence[float]) -> alt.LayerChart:
+        return charts.lam(self._data.policies, measure, values).properties(height=300)
 
     # -- parts ------------------------------------------------------------------------------
 
@@ -183,7 +197,7 @@ class Figures:
             parts.append(
                 self._part(
                     "state",
-                    charts.state().properties(height=190),
+                    lambda: charts.state().properties(height=190),
                     path.states,
                     [("round", "from round"), ("until", "to round"), ("state", "mean state"),
                      ("lowest", "lowest"), ("highest", "highest")],
@@ -193,7 +207,7 @@ class Figures:
         parts.append(
             self._part(
                 f"arms {path.arm_names}",
-                charts.arms(path.arm_names).properties(height=190),
+                lambda: charts.arms(path.arm_names).properties(height=190),
                 path.arms,
                 [("round", "from round"), ("arm", "arm"), ("share", "share of pulls")],
                 f"Which arms were pulled over rounds: {name}.",
@@ -206,7 +220,7 @@ class Figures:
     def _part(
         self,
         key: str,
-        chart: alt.Chart | alt.LayerChart,
+        draw: Callable[[], alt.Chart | alt.LayerChart],
         rows: Sequence[Row],
         fields: Sequence[tuple[str, str]],
         words: str,
@@ -220,7 +234,7 @@ class Figures:
         if "label" not in columns and any(row.get("label") for row in rows):
             columns.append("label")
         return {
-            "spec": self._spec(key, chart, zoom),
+            "spec": self._spec(key, draw, zoom),
             "table": {
                 "columns": columns,
                 "rows": [[self._packed(name, row.get(name)) for name in columns] for row in rows],
@@ -230,8 +244,9 @@ class Figures:
             "alt": words[:LONGEST_ALT],
         }
 
-    def _spec(self, key: str, chart: alt.Chart | alt.LayerChart, zoom: bool) -> int:
+    def _spec(self, key: str, draw: Callable[[], alt.Chart | alt.LayerChart], zoom: bool) -> int:
         if key not in self._known:
+            chart = draw()  # once only: Altair takes its time
             chart.data = alt.NamedData("rows")  # else every layer gets an empty set of its own
             spec = chart.to_dict()
             for name in ("config", "data", "datasets"):
