@@ -75,9 +75,9 @@ class Browser:
         WebDriverWait(self._driver, seconds, poll_frequency=0.05).until(lambda _: self.run(script))
 
     def console_errors(self) -> list[str]:
-        """Return the errors in the console since last asked."""
+        """Return the errors and warnings in the console since last asked."""
         entries = self._driver.get_log("browser")  # type: ignore[no-untyped-call]
-        return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
+        return [entry["message"] for entry in entries if entry["level"] in ("SEVERE", "WARNING")]
 
     def requests(self) -> list[str]:
         """Return what the page asked for since last asked."""

@@ -484,6 +484,7 @@ def test_plot_draws_across_lam_as_png(bdes: Bdes, hostile: Path, tmp_path: Path)
         ("plain", ["regret", "-o", "x.svg", "--policy", "ucb"], "Did you mean 'ucb1'?"),
         ("plain", ["regret", "-o", "x.svg", "--horizon", "5"], "It has: 100, 1000, 4000"),
         ("hostile", ["path", "-o", "x.svg"], "--experiment"),
+        ("hostile", ["regret", "-o", "x.svg", "--policy", "failing"], "have no figure"),
     ],
 )
 def test_plot_refuses_what_cannot_be_drawn(

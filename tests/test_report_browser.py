@@ -181,12 +181,14 @@ def test_dark_mode_is_dark_and_charts_follow(window: Browser, page: Path) -> Non
 
 
 def test_in_print_nothing_is_cut_off_and_controls_are_gone(window: Browser, page: Path) -> None:
-    window.open(page, media="print", dark=True)
+    window.open(page, width=720, media="print", dark=True)
     window.draw_all()
     assert window.run("return getComputedStyle(document.querySelector('nav')).display") == "none"
     assert window.run("return getComputedStyle(document.body).backgroundColor") == (
         "rgb(255, 255, 255)"
     )
+    inner, whole = window.run("return [innerWidth, document.documentElement.scrollWidth]")
+    assert whole <= inner
     cut = window.run(
         "return [...document.querySelectorAll('main .scroll')]"
         ".filter(box => box.scrollHeight > box.clientHeight + 1).length"

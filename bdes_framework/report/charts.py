@@ -147,6 +147,7 @@ def loglog(
         base.transform_filter("datum.kind == 'fit' && isValid(datum.label_at)")
         .mark_text(align="left", dx=14, limit=150)
         .encode(y=alt.Y("label_at:Q", title=MEASURES[REGRET]), text="label:N", color=colour)
+        .properties(name="names")
     )
     promise = base.transform_filter("datum.kind == 'promise'")
     guide = promise.mark_line(strokeDash=[3, 4], strokeWidth=1.5, color="#808a96").encode(
@@ -156,6 +157,7 @@ def loglog(
         promise.transform_filter("isValid(datum.label_at)")
         .mark_text(align="left", dx=14, limit=150)
         .encode(y=alt.Y("label_at:Q", title=MEASURES[REGRET]), text="label:N")
+        .properties(name="names_of_table_1")
     )
     return _layers(guide, fit, whisker, dot, slope, promised)
 
@@ -165,7 +167,9 @@ def lam(
 ) -> Layered:
     """Figures at one horizon across the evolution rate, with 95 % bars."""
     wide = min(values) > 0 and max(values) >= 10 * min(values)
-    scale = alt.Scale(type="log" if wide else "linear", zero=False, nice=False, padding=14)
+    scale = alt.Scale(type="log", nice=False, padding=14)
+    if not wide:
+        scale = alt.Scale(type="linear", zero=False, nice=False, padding=14)
     ticks = list(values) if len(values) <= 8 else alt.Undefined
     x = alt.X("lam:Q", title="evolution rate lam", scale=scale,
               axis=alt.Axis(values=ticks, format="~g"))  # fmt: skip

@@ -25,6 +25,7 @@ from bdes_framework.report.rows import drawn_gap_rows, loglog_rows
 MOST_CURVE_POINTS = 40_000
 LEAST_POINTS = 12
 LONGEST_ALT = 600
+MOST_GAPS = 60
 
 Option = dict[str, Any]
 """One entry of a figure's picker: its label, and the charts it shows."""
@@ -146,12 +147,12 @@ class Figures:
 
     def add_gap(self) -> None:
         """Add how far from optimal benchmarks can be."""
-        rows = drawn_gap_rows(self._data)[:500]
+        rows = drawn_gap_rows(self._data)[:MOST_GAPS]
         self.options["gap"] = []
         if rows:
             part = self._part(
                 "gap",
-                lambda: charts.gap(self._data.horizons).properties(height=alt.Step(14)),
+                lambda: charts.gap(self._data.horizons).properties(height=18 * len(rows)),
                 rows,
                 [("environment", "environment"), ("T", "T"), ("value", "benchmark"),
                  ("upper_bound", "upper bound"), ("share", "gap / benchmark")],
@@ -165,7 +166,8 @@ class Figures:
     # -- definitions ------------------------------------------------------------------------
 
     def _final(self, measure: str) -> alt.LayerChart:
-        return charts.final(self._data.policies, measure).properties(height=alt.Step(30))
+        policies = self._data.policies
+        return charts.final(policies, measure).properties(height=30 * len(policies))
 
     def _regret(self, measure: str) -> alt.LayerChart:
         return charts.regret(self._data.policies, measure).properties(height=320)

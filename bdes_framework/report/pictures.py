@@ -175,6 +175,8 @@ def _measure(panels: Sequence[Panel]) -> str:
 
 def _composed(layered: charts.Layered, rows: list[Row], choice: Choice, by: str) -> Drawn:
     """Return a layered chart over rows: one panel, or one per value of a column."""
+    if not rows:
+        raise NothingToShowError("the chosen policies have no figure here")
     names = list(dict.fromkeys(row[by] for row in rows))
     values = alt.InlineData(values=rows, name="rows")
     wide = choice.width or (520 if len(names) == 1 else 280 if len(names) > 2 else 340)

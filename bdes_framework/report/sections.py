@@ -317,7 +317,7 @@ def certified_gap(data: RunData, figures: Figures) -> str:
         (failed if errors else "")
         + "<p>Regret is measured against a planned sequence. The planner also proves that no"
         " sequence earns more than the upper bound: regret is understated by at most the gap.</p>"
-        + figure(figures, "gap", "", "The proven gap of each benchmark.")
+        + figure(figures, "gap", "", "The proven gap of each benchmark, as a share of its value.")
         + table("Benchmarks and their proven upper bounds", columns, rows)
     )
 
@@ -368,7 +368,13 @@ def _range(column: Sequence[float]) -> str:
     if not finite:
         return "not a number"
     low, high, mean = min(finite), max(finite), math.fsum(finite) / len(finite)
-    return f"{mean:,.4g}" if low == high else f"{mean:,.4g} ({low:,.4g} to {high:,.4g})"
+    if low == high:
+        return _digits(mean)
+    return f"{_digits(mean)} ({_digits(low)} to {_digits(high)})"
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e12 else f"{value:.4g}"
 
 
 def failures(data: RunData) -> str:

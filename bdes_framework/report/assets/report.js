@@ -55,7 +55,7 @@
     spec.width = width;
     spec.autosize = { type: "fit-x", contains: "padding" };
     if (width < narrow && spec.layer) {
-      spec.layer = spec.layer.filter((layer) => layer.name !== "names");
+      spec.layer = spec.layer.filter((layer) => !layer.name?.startsWith("names"));
     }
     spec.config = data.themes[dark.matches ? "dark" : "light"];
     return spec;
@@ -68,7 +68,6 @@
     const canvas = element("div");
     const result = await window.vegaEmbed(canvas, specFor(part, width), {
       actions: false, ast: true, defaultStyle: false, renderer: "svg", tooltip: showTip,
-      logLevel: 1, // errors only: warnings are about scales that have nothing to show yet
       loader: { http: { credentials: "omit" } },
     });
     if (Number(holder.dataset.turn) !== turn) {
