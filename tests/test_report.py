@@ -374,6 +374,14 @@ def test_one_horizon_has_curves_but_no_slope(tmp_path: Path) -> None:
     assert "This run has one horizon, so no slope is fitted." in page.text
 
 
+def test_a_page_that_cannot_show_every_curve_says_so(
+    data: RunData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bdes_framework.report.figures.MOST_CURVE_POINTS", 48)
+    page = Page(report_page(data, Settings(paths=0)))
+    assert "1 more environments and horizons are left out" in page.text
+
+
 # -- commands -------------------------------------------------------------------------------
 
 

@@ -231,6 +231,8 @@ def growth(data: RunData, figures: Figures, fits: Mapping[tuple[str, str], Fit])
         " first rounds of the sequence that is best for the whole horizon, so it may be negative"
         " there. Drag to move, shift and wheel to zoom, double-click to go back.",
     )  # fmt: skip
+    if figures.left_out:
+        curves += _left_out(figures.left_out, "environments and horizons")
     heading = "<h3>How regret grows with the horizon</h3>"
     if not fits:
         why = "one horizon" if len(data.horizons) == 1 else "no regret at two horizons"
