@@ -8,7 +8,7 @@ INSTALLED := .venv/.installed
 .PHONY: help install demo test pytest types lint imports docs slow rates bench bench-peers figures clean
 
 help:
-	@echo "make demo    list the plugins and run the example experiment"
+	@echo "make demo    list the plugins, run the example experiment, and write a report of it"
 	@echo "make test    everything that gates a change: tests, types, lint, imports, wheel, docs"
 	@echo "make slow    the statistical and scale checks that are too slow for every change"
 	@echo "make rates   measure how regret grows in every regime, and write docs/rates.md"
@@ -26,7 +26,7 @@ install: $(INSTALLED)
 demo: install
 	$(BIN)/bdes plugins
 	$(BIN)/bdes plan --r 0.9,0.3 --b 0.1,1 --lam 0.3 -T 10000
-	$(BIN)/bdes run examples/demo.toml
+	$(BIN)/bdes run examples/demo.toml --report
 
 test: lint types imports docs pytest
 
@@ -58,6 +58,7 @@ bench: install
 	$(BIN)/python -m benchmarks.policies
 	$(BIN)/python -m benchmarks.planners
 	$(BIN)/python -m benchmarks.experiments
+	$(BIN)/python -m benchmarks.reports
 
 bench-peers: install
 	$(BIN)/python -m benchmarks.peers

@@ -34,6 +34,8 @@ def test_help_fits_one_screen_and_names_every_command() -> None:
         "runs",
         "show",
         "compare",
+        "report",
+        "plot",
         "export",
         "schema",
     ):

@@ -50,6 +50,8 @@ def test_the_wheel_has_core_and_plugins_typed_and_nothing_else(wheel: Path) -> N
     for package in packages:
         assert f"{package}/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
+    for asset in (REPOSITORY / "bdes_framework" / "report" / "assets").iterdir():
+        assert f"bdes_framework/report/assets/{asset.name}" in names
 
 
 def test_every_first_party_plugin_loads_from_the_wheel(stranger: Path, tmp_path: Path) -> None:
@@ -64,6 +66,14 @@ def test_the_template_s_policy_runs_by_name_from_a_config(stranger: Path, tmp_pa
     (tmp_path / "experiment.toml").write_text((TEMPLATE / "experiment.toml").read_text())
     table = must(stranger / "bdes", "run", "experiment.toml", cwd=tmp_path)
     assert "epsilon-greedy" in table
+
+
+def test_without_the_report_extra_charts_are_refused_and_it_is_named(
+    stranger: Path, tmp_path: Path
+) -> None:
+    done = run(stranger / "bdes", "report", "anything", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "install 'bdes-framework[report]'" in done.stderr
 
 
 def test_the_template_s_own_tests_pass(stranger: Path, tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ _OWN_COMMANDS = {
         "bdes_framework.cli.compare:compare",
         "Compare two runs, cell by cell.",
     ),
+    "report": ("bdes_framework.cli.report:report", "Write a run as one HTML page with charts."),
+    "plot": ("bdes_framework.cli.report:plot", "Save a chart of a run as SVG or PNG."),
     "export": ("bdes_framework.cli.runs:export", "Write a run's cells as CSV, JSON or Parquet."),
     "schema": ("bdes_framework.cli.start:schema", "Print a JSON Schema of the file, for editors."),
 }

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bdes_framework.cells import Cell, CellResult
+from bdes_framework.cli.report import need_charts, write_report
 from bdes_framework.cli.tables import results_table
 from bdes_framework.config import Experiment, load_experiment
 from bdes_framework.records import CellRecord
@@ -37,10 +38,18 @@ _MOST_FAILURES = 10
 )
 @click.option("--workers", type=click.IntRange(min=1), help="How many workers the engine starts.")
 @click.option("--retry-failed", is_flag=True, help="Run cells that failed before again.")
+@click.option("--report", is_flag=True, help="Write an HTML page with charts, too.")
 def run(
-    file: Path, out: Path | None, engine: str | None, workers: int | None, retry_failed: bool
+    file: Path,
+    out: Path | None,
+    engine: str | None,
+    workers: int | None,
+    retry_failed: bool,
+    report: bool,
 ) -> None:
     """Run the experiment FILE describes, or go on with it, and print a table of results."""
+    if report:
+        need_charts()
     experiment = load_experiment(file)
     folder = run_folder(experiment, out)
     chosen: object = engine or experiment.config.engine
@@ -54,7 +63,10 @@ def run(
         click.echo(f"\nbdes: stopped; finished cells are in {shown}", err=True)
         click.echo("run the same command to go on", err=True)
         sys.exit(130)
-    sys.exit(show_run(folder))
+    status = show_run(folder)
+    if report:
+        write_report(folder, experiment=file)
+    sys.exit(status)
 
 
 def show_run(folder: Path, *, tracebacks: bool = False) -> int:

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bdes_framework.cli.files import replace_file
 from bdes_framework.cli.run import show_run
 from bdes_framework.errors import BdesError
 from bdes_framework.results import COLUMNS, load_run
@@ -71,7 +71,7 @@ def export(run: Path, form: str, out: Path | None) -> None:
     if out is None:
         _print(text.getvalue())
     else:
-        _replace(out, lambda path: path.write_text(text.getvalue(), encoding="utf-8"))
+        replace_file(out, lambda path: path.write_text(text.getvalue(), encoding="utf-8"))
 
 
 def _print(text: str) -> None:
@@ -79,16 +79,6 @@ def _print(text: str) -> None:
     if sys.stdout.isatty():
         text = "".join(f"{ascii_controls(line)}\n" for line in text.splitlines())
     sys.stdout.write(text)  # click.echo would cut escape sequences out of the data
-
-
-def _replace(out: Path, write: Callable[[Path], object]) -> None:
-    """Write beside the file and put it in its place whole."""
-    temporary = out.with_name(out.name + ".tmp")
-    try:
-        write(temporary)
-        temporary.replace(out)
-    except OSError as error:
-        raise click.UsageError(f"cannot write {out}: {error.strerror or error}") from None
 
 
 def _write_parquet(rows: list[dict[str, object]], out: Path | None) -> None:
@@ -100,4 +90,4 @@ def _write_parquet(rows: list[dict[str, object]], out: Path | None) -> None:
     except ImportError:
         raise click.UsageError("Parquet needs pyarrow: install 'bdes-framework[export]'") from None
     table = pyarrow.Table.from_pylist(rows)
-    _replace(out, lambda path: pyarrow.parquet.write_table(table, path))
+    replace_file(out, lambda path: pyarrow.parquet.write_table(table, path))
