@@ -6,7 +6,7 @@ beside the slope of the theorem's own finite-T expression over the same horizons
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -157,22 +157,28 @@ def measure(case: Case, seeds: int = SEEDS) -> Measured:
             instance = instance_of(case, index, horizon)
             for seed in range(seeds):
                 regret[seed, column] += regret_of(case, instance, horizon, seed) / n_instances
-    logs = np.log(case.horizons)
-    rng = np.random.default_rng(0)
-    samples = [
-        _slope(logs, regret[rng.integers(0, seeds, seeds)].mean(axis=0)) for _ in range(2000)
-    ]
-    low, high = np.quantile(samples, (0.025, 0.975))
     theory = None
     if case.theory is not None:
         bounds = [case.theory(t, case.n_arms, case.lam(t)) for t in case.horizons]
-        theory = _slope(logs, np.array(bounds))
-    slope = _slope(logs, regret.mean(axis=0))
-    return Measured(case, regret, slope, float(low), float(high), theory)
+        theory = slope_of(case.horizons, np.array(bounds))
+    return Measured(case, regret, *slope_with_interval(case.horizons, regret), theory)
 
 
-def _slope(logs: bdes.FloatArray, regret: bdes.FloatArray) -> float:
-    return float(np.polyfit(logs, np.log(np.maximum(regret, 1e-9)), 1)[0])
+def slope_with_interval(
+    horizons: Sequence[int], regret: bdes.FloatArray
+) -> tuple[float, float, float]:
+    """Return the slope of mean regret, shape (seeds, horizons), and its 95 % bootstrap interval."""
+    seeds, rng = len(regret), np.random.default_rng(0)
+    samples = [
+        slope_of(horizons, regret[rng.integers(0, seeds, seeds)].mean(axis=0)) for _ in range(2000)
+    ]
+    low, high = np.quantile(samples, (0.025, 0.975))
+    return slope_of(horizons, regret.mean(axis=0)), float(low), float(high)
+
+
+def slope_of(horizons: Sequence[int], regret: bdes.FloatArray) -> float:
+    """Return the log-log slope of regret over horizons, by least squares."""
+    return float(np.polyfit(np.log(horizons), np.log(np.maximum(regret, 1e-9)), 1)[0])
 
 
 @frozen
