@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from bdes_framework.records import RunRecord as RunRecord
     from bdes_framework.registry import Entry as Entry
     from bdes_framework.registry import Registrar as Registrar
+    from bdes_framework.results import BenchmarkRecord as BenchmarkRecord
     from bdes_framework.results import Curves as Curves
     from bdes_framework.results import Run as Run
     from bdes_framework.results import load_run as load_run
@@ -114,7 +115,7 @@ _HOMES = {
     "seeding": "Seed",
     "simulation": "Trace benchmark_of des_regret external_regret log_checkpoints simulate",
     "config": "Experiment ExperimentConfig load_experiment",
-    "results": "Curves Run load_run",
+    "results": "BenchmarkRecord Curves Run load_run",
     "runs": "run_experiment",
     "summary": "Estimate Result",
     "types": "FloatArray IntArray",

@@ -101,7 +101,8 @@ def execute(plugins: Plugins, cell: Cell) -> CellResult:
     begin = time.perf_counter()
     try:
         environment = build_environment(plugins, cell)
-        trace = _play(plugins, cell, environment)
+        checkpoints = log_checkpoints(cell.horizon, cell.checkpoints)
+        trace = play(plugins, cell, environment, checkpoints, keep=False)
         basis, diagnostics = _basis(environment, cell), _as_json(trace.diagnostics)
     except (Exception, SystemExit) as error:  # a plugin that calls sys.exit ends its own cell
         return failed(cell.key, *explained(error), time.perf_counter() - begin)
@@ -142,12 +143,13 @@ def build_environment(plugins: Plugins, cell: Cell) -> Environment:
     return plugins.environment(cell.environment.table, seed=seed)
 
 
-def _play(plugins: Plugins, cell: Cell, environment: Environment) -> Trace:
-    problem = _problem(environment, cell)
+def play(
+    plugins: Plugins, cell: Cell, environment: Environment, checkpoints: IntArray, *, keep: bool
+) -> Trace:
+    """Let a cell's policy play its environment; what is noted or kept changes no number."""
     seed = branch(cell.seed, "replication", cell.replication)
-    policy = plugins.policy(cell.policy.table, problem, seed=seed)
-    checkpoints = log_checkpoints(cell.horizon, cell.checkpoints)
-    return simulate(environment, policy, cell.horizon, checkpoints=checkpoints, keep=False)
+    policy = plugins.policy(cell.policy.table, _problem(environment, cell), seed=seed)
+    return simulate(environment, policy, cell.horizon, checkpoints=checkpoints, keep=keep)
 
 
 def _basis(environment: Environment, cell: Cell) -> str:

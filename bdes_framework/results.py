@@ -62,6 +62,33 @@ class Curves:
     states: FloatArray | None
 
 
+@frozen
+class BenchmarkRecord:
+    """What the regret on one environment at one horizon is measured against.
+
+    Parameters
+    ----------
+    environment : str
+        The environment's label.
+    horizon : int
+        How many rounds.
+    value : float
+        The expected reward of the benchmark's own sequence.
+    upper_bound : float
+        Proven: no sequence earns more.
+    """
+
+    environment: str
+    horizon: int
+    value: float
+    upper_bound: float
+
+    @property
+    def gap(self) -> float:
+        """By how much regret may be understated, at most."""
+        return self.upper_bound - self.value
+
+
 class Run:
     """A run on disk: made by :func:`load_run`. Reads only; another process may still write."""
 
@@ -69,6 +96,10 @@ class Run:
         self.folder = folder
         self._store = store
         self._plan = store.plan()
+        self._groups: dict[tuple[str, str, int], list[PlannedCell]] = {}
+        for planned in self._plan:
+            group = planned.environment, planned.policy, planned.horizon
+            self._groups.setdefault(group, []).append(planned)
 
     @property
     def name(self) -> str:
@@ -86,6 +117,10 @@ class Run:
         """How many cells the run has, finished or not."""
         return len(self._plan)
 
+    def keys(self) -> set[str]:
+        """Return the keys of all cells: hashes of everything that decides their numbers."""
+        return {planned.key for planned in self._plan}
+
     def cells(self) -> list[CellRecord]:
         """Return the cells that have finished, well or badly, in the experiment's order."""
         return [record for record in map(self._record, self._plan) if record is not None]
@@ -97,13 +132,7 @@ class Run:
     def curves(self, environment: str, policy: str, horizon: int) -> Curves:
         """Return the curves of one policy on one environment, a row a replication."""
         rows = []
-        for planned in self._plan:
-            if (planned.environment, planned.policy, planned.horizon) != (
-                environment,
-                policy,
-                horizon,
-            ):
-                continue
+        for planned in self._groups.get((environment, policy, horizon), []):
             result = self._store.result(planned.key)
             if result is not None and not result.error:
                 rows.append((planned, result))
@@ -162,6 +191,25 @@ class Run:
         """Return what the benchmark of a cell earns at the checkpoints, if there is one."""
         found = self._store.benchmark(benchmark_key(result.basis, planned.horizon))
         return found[0] if found is not None and found[0].size else None
+
+    def benchmarks(self) -> list[BenchmarkRecord]:
+        """Return what regret is measured against: one record per environment and horizon.
+
+        More where an environment draws its instance anew for every replication.
+        """
+        bases = self._store.bases()
+        seen: set[tuple[str, str]] = set()
+        records = []
+        for planned in self._plan:
+            key = benchmark_key(bases.get(planned.key, ""), planned.horizon)
+            if (planned.environment, key) in seen:
+                continue
+            seen.add((planned.environment, key))
+            found = self._store.benchmark(key)
+            if found is not None and found[0].size:
+                value, bound = float(found[0][-1]), found[1]
+                records.append(BenchmarkRecord(planned.environment, planned.horizon, value, bound))
+        return records
 
     def benchmark_errors(self) -> list[str]:
         """Return why benchmarks could not be computed; regret is absent there."""

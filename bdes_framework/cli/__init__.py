@@ -23,6 +23,8 @@ _OWN_COMMANDS = {
     "runs": ("bdes_framework.cli.runs:runs", "List runs."),
     "show": ("bdes_framework.cli.runs:show", "Print a run's table of results again."),
     "compare": ("bdes_framework.cli.runs:compare", "Compare two runs, replication by replication."),
+    "report": ("bdes_framework.cli.report:report", "Write a run as one HTML page with charts."),
+    "plot": ("bdes_framework.cli.report:plot", "Save a chart of a run as SVG or PNG."),
     "export": ("bdes_framework.cli.runs:export", "Write a run's cells as CSV, JSON or Parquet."),
     "schema": ("bdes_framework.cli.start:schema", "Print a JSON Schema of the file, for editors."),
 }

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bdes_framework.cli.files import replace_file
 from bdes_framework.cli.run import show_run
 from bdes_framework.cli.tables import estimate_text
 from bdes_framework.errors import BdesError
@@ -71,17 +71,7 @@ def export(run: Path, form: str, out: Path | None) -> None:
     if out is None:
         click.echo(text.getvalue(), nl=False)
     else:
-        _replace(out, lambda path: path.write_text(text.getvalue(), encoding="utf-8"))
-
-
-def _replace(out: Path, write: Callable[[Path], object]) -> None:
-    """Write beside the file and put it in its place whole."""
-    temporary = out.with_name(out.name + ".tmp")
-    try:
-        write(temporary)
-        temporary.replace(out)
-    except OSError as error:
-        raise click.UsageError(f"cannot write {out}: {error.strerror or error}") from None
+        replace_file(out, lambda path: path.write_text(text.getvalue(), encoding="utf-8"))
 
 
 def _write_parquet(rows: list[dict[str, object]], out: Path | None) -> None:
@@ -93,7 +83,7 @@ def _write_parquet(rows: list[dict[str, object]], out: Path | None) -> None:
     except ImportError:
         raise click.UsageError("Parquet needs pyarrow: install 'bdes-framework[export]'") from None
     table = pyarrow.Table.from_pylist(rows)
-    _replace(out, lambda path: pyarrow.parquet.write_table(table, path))
+    replace_file(out, lambda path: pyarrow.parquet.write_table(table, path))
 
 
 @click.command()

@@ -1,0 +1,147 @@
+"""``bdes report`` and ``bdes plot``: a run as one HTML page, and its charts as pictures."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from bdes_framework.cli.files import replace_file
+from bdes_framework.report import CHARTS
+from bdes_framework.results import load_run
+
+_FILE = click.Path(path_type=Path)
+
+
+def _need_charts() -> None:
+    missing = [name for name in ("altair", "vl_convert") if find_spec(name) is None]
+    if missing:
+        raise click.UsageError(
+            f"charts need {' and '.join(missing)}: install 'bdes-framework[report]'"
+        )
+
+
+@click.command()
+@click.argument("run", type=_FILE)
+@click.option(
+    "--out", type=_FILE, help="Where to write; report.html in the run's folder by default."
+)
+@click.option(
+    "--experiment",
+    type=_FILE,
+    metavar="FILE",
+    help="The file the run was made from: needed to show the paths of cells if it loads"
+    " local modules.",
+)
+@click.option(
+    "--paths",
+    type=click.IntRange(min=0),
+    default=60,
+    show_default=True,
+    help="How many cells to play again at most, to show their states and arms.",
+)
+@click.option("--overwrite", is_flag=True, help="Overwrite FILE even if it is no report.")
+def report(
+    run: Path, out: Path | None, experiment: Path | None, paths: int, overwrite: bool
+) -> None:  # fmt: skip
+    """Write RUN as one HTML page: tables and interactive charts, for any browser, offline."""
+    _need_charts()
+    from bdes_framework.report.data import RunData
+    from bdes_framework.report.page import MARK, Settings, report_page
+
+    found = load_run(run)
+    file = out or run / "report.html"
+    if not overwrite:
+        _refuse_foreign(file, MARK)
+    try:
+        with _progress() as on_step:
+            page = report_page(
+                RunData(found), Settings(paths=paths, experiment=experiment), on_step
+            )
+    finally:
+        found.close()
+    replace_file(file, lambda path: path.write_text(page, encoding="utf-8"))
+    click.echo(str(file))
+
+
+def _refuse_foreign(file: Path, mark: str) -> None:
+    """Refuse to overwrite what is no report."""
+    try:
+        with file.open(encoding="utf-8", errors="replace") as opened:
+            is_report = mark in opened.read(2_000)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise click.UsageError(f"cannot write {file}: {error.strerror}") from None
+    if not is_report:
+        raise click.UsageError(f"{file} is no report; --overwrite replaces it all the same")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Show what is being done, on the terminal only."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("reading the run", total=None)
+
+        def on_step(what: str, done: int, total: int) -> None:
+            known = total if total > 1 else None
+            progress.update(task, description=what, completed=done, total=known)
+
+        yield on_step
+
+
+@click.command(epilog="Charts: " + "; ".join(f"{name}, {text}" for name, text in CHARTS.items()))
+@click.argument("run", type=_FILE)
+@click.option("--chart", required=True, type=click.Choice(list(CHARTS)), help="Which chart.")
+@click.option("-o", "--out", required=True, type=_FILE, help="FILE.svg or FILE.png.")
+@click.option(
+    "--environment",
+    "environments",
+    multiple=True,
+    metavar="LABEL",
+    help="Only this environment; may be given again.",
+)
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="LABEL",
+    help="Only this policy; may be given again.",
+)
+@click.option("--horizon", type=int, help="The longest by default.")
+@click.option(
+    "--replication", type=click.IntRange(min=0), default=0, help="For path: which repetition."
+)
+@click.option(
+    "--experiment",
+    type=_FILE,
+    metavar="FILE",
+    help="For path: the file the run was made from, if it loads local modules.",
+)
+@click.option("--title", default="", help="A line above the chart.")
+@click.option("--width", type=click.IntRange(100, 4000), default=None, help="Of a panel, pixels.")
+@click.option("--height", type=click.IntRange(60, 4000), default=260, help="Of a panel, pixels.")
+@click.option("--theme", type=click.Choice(["light", "dark"]), default="light")
+def plot(
+    run: Path, chart: str, out: Path, width: int | None, **choices: object
+) -> None:  # fmt: skip
+    """Save a chart of RUN as a picture."""
+    form = out.suffix.lower().removeprefix(".")
+    if form not in ("svg", "png"):
+        raise click.UsageError(f"{out}: the file's name must end in .svg or .png")
+    _need_charts()
+    from bdes_framework.report.data import RunData
+    from bdes_framework.report.pictures import Choice, picture, save
+
+    found = load_run(run)
+    try:
+        drawn = picture(RunData(found), chart, Choice(width=width or 0, **choices))  # type: ignore[arg-type]
+    finally:
+        found.close()
+    replace_file(out, lambda path: save(drawn, path, form))
+    click.echo(f"wrote {out}")

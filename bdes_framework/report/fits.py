@@ -1,0 +1,120 @@
+"""How regret grows with the horizon: fitted slopes, and what Table 1 of the paper promises."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import frozen
+
+from bdes_framework.records import CellRecord
+from bdes_framework.types import FloatArray
+
+_RESAMPLES = 1000
+
+
+@frozen
+class Fit:
+    """The log-log line through a policy's mean regret over horizons.
+
+    Parameters
+    ----------
+    slope, intercept : float
+        Of log regret over log T, by least squares.
+    low, high : float or None
+        A 95 % bootstrap interval of the slope over replications; None with fewer than three
+        replications that finished at every horizon.
+    horizons : tuple of int
+        The horizons with positive mean regret: the ones it was fitted on.
+    """
+
+    slope: float
+    intercept: float
+    low: float | None
+    high: float | None
+    horizons: tuple[int, ...]
+
+    def at(self, horizon: float) -> float:
+        """Return the fitted regret at a horizon."""
+        return math.exp(self.intercept + self.slope * math.log(horizon))
+
+
+def fit_slopes(records: Sequence[CellRecord]) -> dict[tuple[str, str], Fit]:
+    """Return a fit by environment and policy, where two horizons have positive mean regret."""
+    groups: dict[tuple[str, str], dict[int, dict[int, float]]] = {}
+    for record in records:
+        if record.regret is not None:
+            by_horizon = groups.setdefault((record.environment, record.policy), {})
+            by_horizon.setdefault(record.horizon, {})[record.replication] = record.regret
+    fits = {key: _fit(by_horizon) for key, by_horizon in groups.items()}
+    return {key: fit for key, fit in fits.items() if fit is not None}
+
+
+def _fit(by_horizon: dict[int, dict[int, float]]) -> Fit | None:
+    means = {t: sum(values.values()) / len(values) for t, values in sorted(by_horizon.items())}
+    horizons = tuple(t for t, mean in means.items() if mean > 0)
+    if len(horizons) < 2:
+        return None
+    logs = np.log(np.array(horizons, dtype=float))
+    slope, intercept = _line(logs, np.log([[means[t] for t in horizons]]))
+    low, high = _interval(logs, [by_horizon[t] for t in horizons])
+    return Fit(float(slope[0]), float(intercept[0]), low, high, horizons)
+
+
+def _line(logs: FloatArray, log_regret: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return least-squares slopes and intercepts, one per row."""
+    centred = logs - logs.mean()
+    slope = (log_regret * centred).sum(axis=1) / (centred**2).sum()
+    return slope, log_regret.mean(axis=1) - slope * logs.mean()
+
+
+def _interval(
+    logs: FloatArray, columns: Sequence[dict[int, float]]
+) -> tuple[float | None, float | None]:
+    """Bootstrap over replications, whole rows at a time: horizons share their luck."""
+    shared = sorted(set.intersection(*(set(column) for column in columns)))
+    if len(shared) < 3:
+        return None, None
+    regret = np.array([[column[k] for column in columns] for k in shared])
+    rng = np.random.default_rng(0)
+    picks = rng.integers(0, len(shared), (_RESAMPLES, len(shared)))
+    means = regret[picks].mean(axis=1)
+    means = means[(means > 0).all(axis=1)]
+    if not len(means):
+        return None, None
+    low, high = np.quantile(_line(logs, np.log(means))[0], (0.025, 0.975))
+    return float(low), float(high)
+
+
+@frozen
+class Promise:
+    """What Table 1 says of one lam at one horizon.
+
+    Parameters
+    ----------
+    exponent : float
+        Regret grows as T to this power, logarithms left out.
+    words : str
+        The regime, the algorithm and the theorem it belongs to.
+    """
+
+    exponent: float
+    words: str
+
+
+def table_1(lam: float, horizon: int) -> Promise:
+    """Return the rate the paper proves for ``lam`` at ``horizon``.
+
+    The table's borders are orders of magnitude; they are taken here with factor 1, and the
+    open point between its columns, lam = 1/T, with the limit of the column below it.
+
+    >>> table_1(0.3, 10_000)
+    Promise(exponent=0.6666666666666666, words='middle lam: ETC, Theorem 3.1')
+    """
+    if lam * horizon * horizon <= 1 or horizon < 2:
+        return Promise(1 / 2, "slow lam, up to 1/T²: EXP3.P, Theorem 4.1")
+    if lam * horizon <= 1:
+        power = -math.log(lam) / math.log(horizon)
+        return Promise(1 / power, f"slow lam, T^-{power:.2f}: EXP3.P, Theorem 4.1")
+    if (1 - lam) * math.sqrt(horizon) <= 1:
+        return Promise(1 / 2, "fast lam: sticky arms, Theorem 5.1")
+    return Promise(2 / 3, "middle lam: ETC, Theorem 3.1")
