@@ -165,9 +165,9 @@ def lam(
 ) -> Layered:
     """Figures at one horizon across the evolution rate, with 95 % bars."""
     wide = min(values) > 0 and max(values) >= 10 * min(values)
-    scale = alt.Scale(type="log" if wide else "linear", zero=False, padding=14)
+    scale = alt.Scale(type="log" if wide else "linear", zero=False, nice=False, padding=14)
     ticks = list(values) if len(values) <= 8 else alt.Undefined
-    x = alt.X("lam:Q", title="evolution rate lam (share of the state a pull replaces)", scale=scale,
+    x = alt.X("lam:Q", title="evolution rate lam", scale=scale,
               axis=alt.Axis(values=ticks, format="~g"))  # fmt: skip
     colour = _colour(policies, legend)
     base = alt.Chart().encode(x=x)
@@ -186,14 +186,14 @@ def lam(
 def state() -> Layered:
     """Show the state over rounds of one cell: mean of each bin, and its range there."""
     x = _thousands("round", "round:Q", scale=alt.Scale(nice=False))
-    base = alt.Chart().encode(x=x)
+    base = alt.Chart().transform_calculate(what="'state'").encode(x=x)
     title = "state q (mean and range)"
-    colour = LIGHT_COLOURS[0]
-    band = base.mark_area(opacity=0.25, color=colour).encode(
-        y=alt.Y("lowest:Q", title=title), y2="highest:Q"
+    colour = alt.Color("what:N", legend=None)  # the theme's first colour
+    band = base.mark_area(opacity=0.25).encode(
+        y=alt.Y("lowest:Q", title=title), y2="highest:Q", color=colour
     )
     y = alt.Y("state:Q", title=title, axis=alt.Axis(minExtent=PATH_EXTENT))
-    line = base.mark_line(strokeWidth=1.8, color=colour).encode(y=y)
+    line = base.mark_line(strokeWidth=1.8).encode(y=y, color=colour)
     touch = base.mark_point(size=120, opacity=0, filled=True).encode(
         y=y,
         tooltip=[

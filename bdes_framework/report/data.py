@@ -109,8 +109,9 @@ class RunData:
 
     @property
     def policies(self) -> list[str]:
-        """How policies are called in charts, in the experiment's order."""
-        return list(self.policy_names.values())
+        """How those policies that have a figure are called in charts, in their order."""
+        drawn = {result.policy for result in self.results if result.mean is not None}
+        return [name for label, name in self.policy_names.items() if label in drawn]
 
     @property
     def horizons(self) -> list[int]:

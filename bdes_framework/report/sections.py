@@ -357,9 +357,9 @@ def _typical(values: list[object]) -> str:
 
 def _numbers(value: object) -> list[float] | None:
     """Return the numbers in a value, or None if it is anything else than numbers."""
-    found = value if isinstance(value, list) else [value]
-    good = all(isinstance(x, int | float) and not isinstance(x, bool) for x in found)
-    return [float(x) for x in found] if good else None
+    given = value if isinstance(value, list) else [value]
+    found = [float(x) for x in given if isinstance(x, int | float) and not isinstance(x, bool)]
+    return found if len(found) == len(given) else None
 
 
 def _range(column: Sequence[float]) -> str:

@@ -87,6 +87,7 @@
       });
     }
     holder.dataset.drawn = "yes";
+    document.documentElement.dataset.drawn ??= performance.now(); // when the first chart stood
   };
 
   const cellText = (value) =>
@@ -236,5 +237,4 @@
       }
     });
   });
-  document.documentElement.dataset.ready = "yes";
 })();
