@@ -67,7 +67,7 @@ bench-peers: install
 	$(BIN)/python -m benchmarks.peers
 
 figures: install
-	$(BIN)/python docs/figures.py
+	$(BIN)/python -m docs.figures
 
 clean:
 	rm -rf .venv .venv-peers build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
