@@ -132,8 +132,8 @@ def test_arms_that_cannot_be_are_refused(wrong: dict[str, list[float]]) -> None:
 
 
 def test_policies_play_it_under_the_same_runner_and_have_a_regret(tmp_path: Path) -> None:
-    text = (FOLDER / "experiment.toml").read_text().replace("10_000", "200")
-    (tmp_path / "experiment.toml").write_text(text.replace("replications = 10", "replications = 2"))
+    text = (FOLDER / "experiment.toml").read_text().replace("5_000", "200")
+    (tmp_path / "experiment.toml").write_text(text.replace("replications = 5", "replications = 2"))
     (tmp_path / "rebounding.py").write_text((FOLDER / "rebounding.py").read_text())
     folder = run_experiment(tmp_path / "experiment.toml", out=tmp_path / "run", engine="serial")
     run = load_run(folder)

@@ -5,6 +5,7 @@ What was measured is kept in ``measured.json``, so that pages can be checked wit
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -21,8 +22,8 @@ MEASURED = HERE / "measured.json"
 BEGIN, END = "<!-- headline: written by make paper -->", "<!-- end of headline -->"
 
 TABLE_1 = (
-    "regime", "lam", "policy", "Table 1's exponent", "its bound's slope", "measured slope, 95 %",
-    "over the last decade", "horizons", "regret at the last", "of OPT",
+    "regime", "lam", "policy", "exponent", "bound", "measured, 95 %", "last decade", "horizons",
+    "regret, of OPT",
 )  # fmt: skip
 
 
@@ -45,9 +46,8 @@ def table_1(measured: Measured) -> str:
                 f"{row.bound_slope:.2f}",
                 f"{row.slope:.2f} ({row.low:.2f} to {row.high:.2f})",
                 f"{row.last_decade:.2f}",
-                f"{row.horizons[0]:,} to {row.horizons[-1]:,}",
-                f"{row.regret[-1]:,.0f}",
-                f"{row.lost:.1%}",
+                f"10^{math.log10(row.horizons[0]):.3g} to 10^{math.log10(row.horizons[-1]):.3g}",
+                f"{row.regret[-1]:,.0f}, {row.lost:.1%}",
             )
             for row in measured.table_1
         ),
