@@ -5,13 +5,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install demo test pytest types lint imports docs slow rates bench bench-peers figures clean
+.PHONY: help install demo test pytest types lint imports docs slow rates paper bench bench-peers figures clean
 
 help:
 	@echo "make demo    list the plugins, run the example experiment, and write a report of it"
 	@echo "make test    everything that gates a change: tests, types, lint, imports, wheel, docs"
 	@echo "make slow    the statistical and scale checks that are too slow for every change"
 	@echo "make rates   measure how regret grows in every regime, and write docs/rates.md"
+	@echo "make paper   reproduce the paper's figures and table, and write docs/paper.md"
 	@echo "make bench   speed, as a table of ratios against C (needs gcc); bench-peers: against peers"
 	@echo "make docs    build the documentation site into site/; figures: draw its pictures anew"
 	@echo "make clean   remove the virtual environment and everything that was built"
@@ -53,6 +54,9 @@ rates: install
 	$(BIN)/python -m benchmarks.rates
 	$(BIN)/pytest -m rates
 
+paper: install
+	$(BIN)/python -m examples.paper.reproduce
+
 bench: install
 	$(BIN)/python -m benchmarks.simulation
 	$(BIN)/python -m benchmarks.policies
@@ -64,7 +68,7 @@ bench-peers: install
 	$(BIN)/python -m benchmarks.peers
 
 figures: install
-	$(BIN)/python docs/figures.py
+	$(BIN)/python -m docs.figures
 
 clean:
 	rm -rf .venv .venv-peers build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -51,6 +51,9 @@ class Curves:
         Paid and expected reward up to each checkpoint.
     regret : array of float, shape (n, c), or None
         DES regret; None without a benchmark.
+    states : array of float, shape (n, c), or None
+        The sum of the states pulls were made at; None where there are none. With the largest
+        r, ``r * states - means`` is external regret.
     """
 
     checkpoints: IntArray
@@ -58,6 +61,7 @@ class Curves:
     rewards: FloatArray
     means: FloatArray
     regret: FloatArray | None
+    states: FloatArray | None
 
 
 @frozen
@@ -148,6 +152,7 @@ class Run:
             rewards=np.array([result.rewards for _, result in rows]),
             means=means,
             regret=_less(totals, means),
+            states=_stacked([result.states for _, result in rows], means),
         )
 
     def traceback(self, cell: CellRecord) -> str:
@@ -252,6 +257,11 @@ def _group(planned: PlannedCell) -> tuple[str, str, int]:
 def _less(totals: Sequence[FloatArray | None], means: FloatArray) -> FloatArray | None:
     known = [row for row in totals if row is not None]
     return np.array(known) - means if len(known) == len(means) else None
+
+
+def _stacked(states: Sequence[FloatArray], means: FloatArray) -> FloatArray | None:
+    known = [row for row in states if row.size]
+    return np.array(known) if len(known) == len(means) else None
 
 
 def load_run(path: str | PathLike[str]) -> Run:

@@ -5,7 +5,7 @@ beside the slope of the theorem's own finite-T expression over the same horizons
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -176,27 +176,21 @@ def measure(case: Case, seeds: int = SEEDS) -> Measured:
     regret, explored = _plays(case, seeds)
     kept = explored <= MOST_EXPLORATION
     horizons = [horizon for horizon, is_kept in zip(case.horizons, kept, strict=True) if is_kept]
-    regret, logs = regret[:, kept], np.log(horizons)
-    rng = np.random.default_rng(0)
-    samples = [
-        _slope(logs, regret[rng.integers(0, seeds, seeds)].mean(axis=0)) for _ in range(2000)
-    ]
-    low, high = np.quantile(samples, (0.025, 0.975))
+    regret = regret[:, kept]
+    slope, low, high = slope_with_interval(horizons, regret)
     theory = None
     if case.theory is not None:
-        theory = _slope(
-            logs, np.array([case.theory(t, case.n_arms, case.lam(t)) for t in horizons])
-        )
-    mean = regret.mean(axis=0)
-    last = logs >= logs[-1] - math.log(11)
+        bounds = [case.theory(t, case.n_arms, case.lam(t)) for t in horizons]
+        theory = slope_of(horizons, np.array(bounds))
+    last = np.array(horizons) >= horizons[-1] / 11
     return Measured(
         case,
         horizons,
         regret,
-        slope=_slope(logs, mean),
-        low=float(low),
-        high=float(high),
-        last_slope=_slope(logs[last], mean[last]),
+        slope=slope,
+        low=low,
+        high=high,
+        last_slope=slope_of(np.array(horizons)[last], regret.mean(axis=0)[last]),
         theory_slope=theory,
     )
 
@@ -216,8 +210,21 @@ def _plays(case: Case, seeds: int) -> tuple[bdes.FloatArray, bdes.FloatArray]:
     return regret, explored
 
 
-def _slope(logs: bdes.FloatArray, regret: bdes.FloatArray) -> float:
-    return float(np.polyfit(logs, np.log(np.maximum(regret, 1e-9)), 1)[0])
+def slope_with_interval(
+    horizons: Sequence[int], regret: bdes.FloatArray
+) -> tuple[float, float, float]:
+    """Return the slope of mean regret, shape (seeds, horizons), and its 95 % bootstrap interval."""
+    seeds, rng = len(regret), np.random.default_rng(0)
+    samples = [
+        slope_of(horizons, regret[rng.integers(0, seeds, seeds)].mean(axis=0)) for _ in range(2000)
+    ]
+    low, high = np.quantile(samples, (0.025, 0.975))
+    return slope_of(horizons, regret.mean(axis=0)), float(low), float(high)
+
+
+def slope_of(horizons: Sequence[int] | bdes.IntArray, regret: bdes.FloatArray) -> float:
+    """Return the log-log slope of regret over horizons, by least squares."""
+    return float(np.polyfit(np.log(horizons), np.log(np.maximum(regret, 1e-9)), 1)[0])
 
 
 @frozen

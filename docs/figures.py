@@ -1,13 +1,26 @@
-"""Draws the pictures of README and docs from the library itself: ``make figures``."""
+"""Draws the pictures of README and docs from the library itself: ``make figures``.
 
+Runs of the worked examples are drawn as ``bdes plot`` would draw them. The paper's pictures are
+drawn by ``make paper``.
+"""
+
+from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import altair as alt
 import numpy as np
+from attrs import evolve
 
-from bdes_framework import Instance, Schedule
+from bdes_framework import Instance, Schedule, load_plugins, load_run, run_experiment
+from bdes_framework.report.data import RunData
+from bdes_framework.report.pictures import Choice, picture, save
+from tests.snippets import snippets_of
 
-IMAGES = Path(__file__).parent / "img"
+DOCS = Path(__file__).parent
+IMAGES = DOCS / "img"
+EXAMPLES = DOCS.parent / "examples"
 PULLS = 40
 SCHEDULES = {
     "click-bait only": [0],
@@ -52,10 +65,147 @@ def click_bait() -> alt.HConcatChart:
     return both
 
 
+SLOTS = 40
+CTR = "click-through rate"
+TYPES = ["outrage", "celebrities", "friends", "long reads"]
+
+
+def feed() -> alt.VConcatChart:
+    """One session of the feed example: which type stands in which slot, and the reader's state."""
+    readers = Instance(r=[0.8, 0.5, 0.3, 0.2], b=[0.05, 0.3, 0.6, 1.0], lam=0.1)
+    arms = load_plugins().planner("certified").plan(readers, SLOTS).arms
+    feeds = {"planned": arms, "one of each": Schedule.cycle([0, 1, 2, 3], SLOTS).arms}
+    rows = [
+        {"feed": name, "slot": t + 1, "state": q, "type": TYPES[arm]}
+        for name, played in feeds.items()
+        for t, (q, arm) in enumerate(
+            zip(readers.states(played).tolist(), played.tolist(), strict=True)
+        )
+    ]
+    data = alt.InlineData(values=rows, name="feeds")
+    slots = (
+        alt.Chart(data)
+        .mark_rect(stroke="white")
+        .encode(
+            x=alt.X("slot:O", title=None, axis=None),
+            y=alt.Y("feed:N", title=None, sort=list(feeds)),
+            color=alt.Color(
+                "type:N",
+                scale=alt.Scale(domain=TYPES, range=["#D55E00", "#E69F00", "#56B4E9", "#0072B2"]),
+                legend=alt.Legend(orient="top", title=None),
+            ),
+        )
+        .properties(width=640, height=60)
+    )
+    ticks = [1, *range(5, SLOTS + 1, 5)]
+    state = (
+        alt.Chart(data)
+        .mark_line(strokeWidth=2.5, color="#333333")
+        .encode(
+            x=alt.X(
+                "slot:O", title="slot of the session", axis=alt.Axis(values=ticks, labelAngle=0)
+            ),
+            y=alt.Y("state:Q", title="state q of the reader", scale=alt.Scale(domain=[0, 1])),
+            strokeDash=alt.StrokeDash(
+                "feed:N", sort=list(feeds), legend=alt.Legend(title=None, orient="bottom")
+            ),
+        )
+        .properties(width=640, height=200)
+    )
+    both: alt.VConcatChart = alt.vconcat(slots, state, spacing=10).configure(
+        font="sans-serif", background="white", padding=10
+    )
+    return both
+
+
+def calibration() -> alt.TopLevelMixin:
+    """The measured curves of the calibration page, and what was fitted to them."""
+    page: dict[str, Any] = {}
+    code = next(s.text for s in snippets_of(DOCS / "calibration.md") if s.language == "python")
+    exec(code.partition("\nfor fit in")[0], page)  # noqa: S102 - the page's own first block
+    dots, lines = [], []
+    for name, fit in zip(("loud", "calm"), page["fits"], strict=True):
+        rates = page[name] / page["impressions"]
+        errors = 1.96 * np.sqrt(rates * (1 - rates) / page["impressions"])
+        dots += [
+            {"ad": name, "exposures": t, "ctr": y, "low": y - e, "high": y + e}
+            for t, y, e in zip(page["exposures"], rates.tolist(), errors.tolist(), strict=True)
+        ]
+        lines += [
+            {"ad": name, "exposures": t / 4, "ctr": fit.level0 * (
+                fit.ratio + (1 - fit.ratio) * (1 - fit.lam) ** (t / 4))}
+            for t in range(4 * page["exposures"][-1] + 1)
+        ]  # fmt: skip
+    x = alt.X("exposures:Q", title="exposures so far")
+    y = alt.Y("ctr:Q", title=CTR, axis=alt.Axis(format=".1%"))
+    colour = alt.Color(
+        "ad:N",
+        scale=alt.Scale(domain=["loud", "calm"], range=["#D55E00", "#0072B2"]),
+        legend=None,
+    )
+    measured = alt.Chart(alt.InlineData(values=dots, name="measured")).encode(x=x, color=colour)
+    fitted = alt.Chart(alt.InlineData(values=lines, name="fitted"))
+    names = (
+        alt.Chart(alt.InlineData(values=[lines[len(lines) // 2 - 1], lines[-1]], name="names"))
+        .mark_text(align="left", dx=8, fontSize=13)
+        .encode(x=x, y=y, color=colour, text="ad:N")
+    )
+    chart: alt.TopLevelMixin = (
+        alt.layer(
+            measured.mark_rule().encode(y=alt.Y("low:Q", title=CTR), y2="high:Q"),
+            measured.mark_point(filled=True, size=45, opacity=1).encode(y=y),
+            fitted.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour),
+            names,
+        )
+        .properties(
+            width=460, height=250, title="Dots: measured, with 95 % intervals; lines: fitted"
+        )
+        .configure(font="sans-serif", background="white", padding=10)
+    )
+    return chart
+
+
+RUNS = {
+    "ads": {
+        "ads-regret": ("regret", Choice()),
+        "ads-path": ("path", Choice(policies=["etc"], horizon=10_000)),
+    },
+    "feed": {"feed-final": ("final", Choice())},
+    "rebounding": {"rebounding-final": ("final", Choice())},
+}
+"""What is drawn of the runs of examples: the file, the chart, and which part of it."""
+
+
+def draw_run(file: Path, folder: Path, pictures: Mapping[str, tuple[str, Choice]]) -> None:
+    """Run an experiment and draw it."""
+    run = load_run(run_experiment(file, out=folder))
+    data = RunData(run)
+    for name, (chart, choice) in pictures.items():
+        drawn = picture(data, chart, evolve(choice, experiment=file))
+        save(drawn, IMAGES / f"{name}.svg", "svg")
+    run.close()
+
+
+def first_policy(folder: Path) -> Path:
+    """Write the files of the page about a first policy; return its experiment."""
+    for snippet in snippets_of(DOCS / "first-policy.md"):
+        if snippet.title:
+            (folder / snippet.title).write_text(snippet.text + "\n", encoding="utf-8")
+    return folder / "first.toml"
+
+
 def main() -> None:
     """Write every figure."""
     IMAGES.mkdir(exist_ok=True)
     click_bait().save(IMAGES / "click-bait.svg")
+    feed().save(IMAGES / "feed.svg")
+    calibration().save(IMAGES / "calibration.svg")
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        for example, pictures in RUNS.items():
+            draw_run(EXAMPLES / example / "experiment.toml", folder / example, pictures)
+        final = {"first-policy": ("final", Choice())}
+        draw_run(first_policy(folder), folder / "first", final)
 
 
 if __name__ == "__main__":

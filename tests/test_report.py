@@ -18,10 +18,10 @@ from bdes_framework.cli import main
 from bdes_framework.records import CellRecord
 from bdes_framework.report.charts import spread
 from bdes_framework.report.data import RunData, curve_rows, final_rows, gap_rows, standings
-from bdes_framework.report.fits import fit_slopes, table_1
 from bdes_framework.report.page import Settings, report_page
 from bdes_framework.report.paths import first_cells, replay
 from bdes_framework.report.pictures import Choice, picture, save
+from bdes_framework.report.slopes import fit_slopes, table_1
 from tests.reports import (
     EXPERIMENT,
     HOSTILE_ERROR,

@@ -18,9 +18,9 @@ from bdes_framework.report.data import (
     final_rows,
     lam_rows,
 )
-from bdes_framework.report.fits import Fit
 from bdes_framework.report.paths import CellPath
 from bdes_framework.report.rows import drawn_gap_rows, loglog_rows
+from bdes_framework.report.slopes import SlopeFit
 
 MOST_CURVE_POINTS = 40_000
 LEAST_POINTS = 12
@@ -103,7 +103,7 @@ class Figures:
             for panel in panels
         ]
 
-    def add_loglog(self, fits: dict[tuple[str, str], Fit]) -> None:
+    def add_loglog(self, fits: dict[tuple[str, str], SlopeFit]) -> None:
         """Add regret over horizons with fitted slopes, an option an environment."""
         environments = [e for e in self._data.environment_names if any(p == e for p, _ in fits)]
         most = MOST_CURVE_POINTS // max(len(self._data.policies) * len(self._data.horizons), 1)
@@ -277,7 +277,7 @@ class Figures:
         title = charts.MEASURES[panel.measure]
         return f"{title} over rounds on {_name(self._data, panel)}. At the end: {ends}."
 
-    def _slope_words(self, environment: str, fits: dict[tuple[str, str], Fit]) -> str:
+    def _slope_words(self, environment: str, fits: dict[tuple[str, str], SlopeFit]) -> str:
         slopes = ", ".join(
             f"{self._data.policy_names[policy]} {fit.slope:.2f}"
             for (place, policy), fit in fits.items()

@@ -14,9 +14,9 @@ from bdes_framework.report import sections
 from bdes_framework.report.bundle import vega_script
 from bdes_framework.report.data import RunData
 from bdes_framework.report.figures import Figures
-from bdes_framework.report.fits import fit_slopes
 from bdes_framework.report.html import content_hash, json_block, text
 from bdes_framework.report.paths import Paths, first_cells, replay
+from bdes_framework.report.slopes import fit_slopes
 
 MARK = '<meta name="generator" content="bdes-framework report">'
 """What every report has near its beginning; a file without it is somebody else's."""

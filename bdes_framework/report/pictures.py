@@ -19,9 +19,9 @@ from bdes_framework.report.data import (
     final_rows,
     lam_rows,
 )
-from bdes_framework.report.fits import fit_slopes
 from bdes_framework.report.paths import CellPath, replay
 from bdes_framework.report.rows import drawn_gap_rows, loglog_rows
+from bdes_framework.report.slopes import fit_slopes
 from bdes_framework.text import did_you_mean, listed, quoted
 
 Drawn = alt.Chart | alt.LayerChart | alt.FacetChart | alt.VConcatChart

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from bdes_framework.report.charts import spread
 from bdes_framework.report.data import Row, RunData, gap_rows, horizon_rows
-from bdes_framework.report.fits import Fit, Promise, table_1
+from bdes_framework.report.slopes import Promise, SlopeFit, table_1
 
 LEAST_SHARE = 1e-12
 """Gaps below this are drawn here: a logarithmic axis has no zero."""
@@ -13,7 +13,7 @@ LEAST_SHARE = 1e-12
 def loglog_rows(
     data: RunData,
     environment: str,
-    fits: Mapping[tuple[str, str], Fit],
+    fits: Mapping[tuple[str, str], SlopeFit],
     policies: Sequence[str],
 ) -> list[Row]:
     """Return mean regret over horizons, fitted lines, and the slope Table 1 promises."""

@@ -9,11 +9,11 @@ from typing import Any
 
 from bdes_framework.report.data import REGRET, RunData, Standing, gap_rows, standings
 from bdes_framework.report.figures import Figures
-from bdes_framework.report.fits import Fit
 from bdes_framework.report.html import Cell, Column, number, table, text
 from bdes_framework.report.names import clipped
 from bdes_framework.report.paths import Paths
 from bdes_framework.report.rows import promise_of
+from bdes_framework.report.slopes import SlopeFit
 from bdes_framework.summary import Estimate
 
 MOST_ROWS = 2_500
@@ -223,7 +223,7 @@ def _estimate(found: Estimate | None) -> Cell:
 # -- growth, lam, paths ---------------------------------------------------------------------
 
 
-def growth(data: RunData, figures: Figures, fits: Mapping[tuple[str, str], Fit]) -> str:
+def growth(data: RunData, figures: Figures, fits: Mapping[tuple[str, str], SlopeFit]) -> str:
     """Return curves over rounds, and regret over horizons with fitted slopes."""
     curves = figure(
         figures, "regret", "Environment and horizon",
@@ -247,7 +247,7 @@ def growth(data: RunData, figures: Figures, fits: Mapping[tuple[str, str], Fit])
     )  # fmt: skip
 
 
-def _slope_table(data: RunData, fits: Mapping[tuple[str, str], Fit]) -> str:
+def _slope_table(data: RunData, fits: Mapping[tuple[str, str], SlopeFit]) -> str:
     rows = []
     for (environment, policy), fit in list(fits.items())[:MOST_ROWS]:
         promise = promise_of(data, environment)

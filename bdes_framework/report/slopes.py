@@ -13,7 +13,7 @@ _RESAMPLES = 1000
 
 
 @frozen
-class Fit:
+class SlopeFit:
     """The log-log line through a policy's mean regret over horizons.
 
     Parameters
@@ -38,7 +38,7 @@ class Fit:
         return math.exp(self.intercept + self.slope * math.log(horizon))
 
 
-def fit_slopes(records: Sequence[CellRecord]) -> dict[tuple[str, str], Fit]:
+def fit_slopes(records: Sequence[CellRecord]) -> dict[tuple[str, str], SlopeFit]:
     """Return a fit by environment and policy, where two horizons have positive mean regret."""
     groups: dict[tuple[str, str], dict[int, dict[int, float]]] = {}
     for record in records:
@@ -49,7 +49,7 @@ def fit_slopes(records: Sequence[CellRecord]) -> dict[tuple[str, str], Fit]:
     return {key: fit for key, fit in fits.items() if fit is not None}
 
 
-def _fit(by_horizon: dict[int, dict[int, float]]) -> Fit | None:
+def _fit(by_horizon: dict[int, dict[int, float]]) -> SlopeFit | None:
     means = {t: sum(values.values()) / len(values) for t, values in sorted(by_horizon.items())}
     horizons = tuple(t for t, mean in means.items() if mean > 0)
     if len(horizons) < 2:
@@ -57,7 +57,7 @@ def _fit(by_horizon: dict[int, dict[int, float]]) -> Fit | None:
     logs = np.log(np.array(horizons, dtype=float))
     slope, intercept = _line(logs, np.log([[means[t] for t in horizons]]))
     low, high = _interval(logs, [by_horizon[t] for t in horizons])
-    return Fit(float(slope[0]), float(intercept[0]), low, high, horizons)
+    return SlopeFit(float(slope[0]), float(intercept[0]), low, high, horizons)
 
 
 def _line(logs: FloatArray, log_regret: FloatArray) -> tuple[FloatArray, FloatArray]:
