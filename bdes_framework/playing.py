@@ -13,7 +13,7 @@ from bdes_framework.interfaces import (
     Outcome,
     Policy,
 )
-from bdes_framework.kernels import Record, World
+from bdes_framework.kernels import Record, World, sweep_block
 from bdes_framework.text import quoted
 from bdes_framework.types import IntArray
 
@@ -55,7 +55,27 @@ class ChunkPlayer:
         self._note_extras(world.noise.size > 0, True, start)
         # Compiled code checks nothing: a round that play_round did not play must show.
         chunk.rewards.fill(math.nan)
+        chunk.means.fill(math.nan)
+        begun_at = world.q.copy()
         policy.play(world, chunk)
+        if self._unchecked:
+            self._retrace(world._replace(q=begun_at), chunk, float(world.q[0]), start)
+            self._unchecked = 0
+
+    def _retrace(self, world: World, chunk: Record, ended_at: float, start: int) -> None:
+        """Play the arms written down once more: everything else must come out the same."""
+        again = Record.empty(chunk.arms.size, chunk.arms)
+        if np.isnan(chunk.rewards).any() or sweep_block(world, again) >= 0:
+            return  # left for `check`, which says more
+        names = ("rewards", "means", "states") + ("probabilities",) * bool(self.is_noisy)
+        different = np.zeros(chunk.arms.size, dtype=bool)
+        for name in names:
+            values, expected = getattr(chunk, name), getattr(again, name)
+            different |= (values != expected) & ~(np.isnan(values) & np.isnan(expected))
+        different[-1] |= ended_at != world.q[0] and not math.isnan(ended_at)
+        for wrong in np.flatnonzero(different)[:1].tolist():
+            what = "play wrote down what play_round did not play: call it once a round, in order"
+            self._refuse_policy(start + wrong, what)
 
     def _ask_and_tell(self, chunk: Record, start: int) -> None:
         ask, tell, pull = self._policy.ask, self._policy.tell, self._environment.pull

@@ -6,24 +6,29 @@ from bdes_framework.errors import InvalidValueError
 from bdes_framework.types import FloatArray
 
 
-def finite_rewards(rewards: FloatArray) -> FloatArray:
+def finite_rewards(rewards: FloatArray, asked: int) -> FloatArray:
     """Return the rewards told, or refuse them before they spoil every mean after them.
 
     Parameters
     ----------
     rewards : array of float, shape (n,)
         As given to :meth:`Policy.tell`.
+    asked : int
+        How many arms the last :meth:`Policy.ask` returned.
 
     Raises
     ------
     InvalidValueError
-        If one of them is NaN or infinite; the policy should not have learned any by then.
+        If they are not as many as were asked for, or one of them is NaN or infinite; the
+        policy should not have learned any by then.
 
     Examples
     --------
-    >>> finite_rewards(np.array([0.0, 1.0])).tolist()
+    >>> finite_rewards(np.array([0.0, 1.0]), 2).tolist()
     [0.0, 1.0]
     """
+    if rewards.size != asked:
+        raise InvalidValueError(f"asked for {asked} pulls, told the rewards of {rewards.size}")
     finite = np.isfinite(rewards)
     if not finite.all():
         place = int(np.argmin(finite))

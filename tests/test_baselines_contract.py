@@ -84,20 +84,12 @@ def test_diagnostics_are_copies_of_small_arrays(name: str) -> None:
         np.testing.assert_array_equal(again[key], value)
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - {"fixed-schedule", "uniform", "aae"}))
-def test_telling_more_rewards_than_were_asked_for_is_an_error(name: str) -> None:
-    policy = build(name, 3, 100)
-    policy.ask(1)
-    with pytest.raises(ValueError, match="too many values"):
-        policy.tell(np.ones(2))
-
-
 @pytest.mark.parametrize("name", ["exp3", "thompson"])
 @pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan, math.inf])
 def test_a_reward_that_would_break_the_arithmetic_is_refused(name: str, bad: float) -> None:
     policy = build(name, 3, 100)
     policy.ask(1)
-    with pytest.raises(InvalidValueError, match=r"rewards must lie in \[0, 1\], got"):
+    with pytest.raises(InvalidValueError, match=f"rewards must .* got {bad!r}"):
         policy.tell(np.array([bad]))
 
 

@@ -227,6 +227,66 @@ def test_a_fused_policy_that_leaves_rounds_unplayed_is_named(spoil: Any, message
             simulate(environment(), InTurn(spoil=spoil), 20)
 
 
+def write_rewards_oneself(world: World, record: Record) -> None:
+    record.arms[:], record.rewards[:], record.means[:] = 0, 1.0, 0.5
+
+
+def play_every_round_twice(world: World, record: Record) -> None:
+    for t in range(record.arms.size):
+        play_round(world, record, t, 0)
+        play_round(world, record, t, 0)
+
+
+def play_backwards(world: World, record: Record) -> None:
+    for t in range(record.arms.size)[::-1]:
+        play_round(world, record, t, t % 2)
+
+
+def rewrite_arms(world: World, record: Record) -> None:
+    play_in_turn(world, record, -1, 0)
+    record.arms[:] = 1
+
+
+def play_the_last_once_more(world: World, record: Record) -> None:
+    play_in_turn(world, record, -1, 0)
+    world.q[0] = 0.25
+
+
+@pytest.mark.parametrize(
+    ("spoil", "at"),
+    [
+        (write_rewards_oneself, 0),
+        (play_every_round_twice, 0),
+        (play_backwards, 0),
+        (rewrite_arms, 0),
+        (play_the_last_once_more, 19),
+    ],
+)
+@pytest.mark.parametrize("noise", [None, {"use": "gaussian", "sigma": 0.2}])
+def test_a_fused_policy_that_writes_down_another_story_is_named(
+    spoil: Any, at: int, noise: object
+) -> None:
+    message = rf"InTurn, round {at} .*play wrote down what play_round did not play"
+    with pytest.raises(ContractError, match=message):
+        simulate(environment(noise=noise), InTurn(spoil=spoil), 20)
+    simulate(environment(noise=noise), InTurn(), 20)
+
+
+def test_means_that_a_fused_policy_never_wrote_are_noticed_in_any_chunk() -> None:
+    class Late(InTurn):
+        chunks = 0
+
+        def play(self, world: World, record: Record) -> None:
+            self.chunks += 1
+            if self.chunks == 1:
+                super().play(world, record)
+            else:
+                record.arms[:], record.rewards[:] = 0, 1.0
+
+    with pytest.raises(ContractError, match=rf"round {CHUNK} .*means are not finite"):
+        simulate(environment(), Late(), 2 * CHUNK)
+
+
 def test_a_round_outside_the_block_is_not_played() -> None:
     played = environment()
     assert isinstance(played, bdes.FusedEnvironment)

@@ -128,6 +128,7 @@ class Aae:
     """The policy ``aae``: asked, it returns the rest of the turn, or the last arm for long."""
 
     def __init__(self, n_arms: int, delta: float) -> None:
+        self._asked = 0
         self._log_factor = math.log(4.0 * n_arms) - math.log(delta)
         self._state = _State(
             sums=np.zeros(n_arms),
@@ -140,12 +141,16 @@ class Aae:
         """Return what is left of this turn: at most ``limit`` arms."""
         n_active, cursor, _ = self._state.status.tolist()
         if n_active == 1:
-            return np.full(min(limit, _LONGEST_BLOCK), self._state.active[0])
-        return self._state.active[cursor : min(n_active, cursor + limit)].copy()
+            arms = np.full(min(limit, _LONGEST_BLOCK), self._state.active[0])
+        else:
+            arms = self._state.active[cursor : min(n_active, cursor + limit)].copy()
+        self._asked = arms.size
+        return arms
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the rewards of the arms just asked for."""
-        _learn_block(*self._state, self._log_factor, finite_rewards(rewards))
+        _learn_block(*self._state, self._log_factor, finite_rewards(rewards, self._asked))
+        self._asked = 0
 
     def play(self, world: World, record: Record) -> None:
         """Play a whole block in one compiled loop."""

@@ -12,6 +12,7 @@ from bdes_framework import (
     PolicyContext,
     Schedule,
     Segment,
+    finite_rewards,
 )
 
 _LONGEST_BLOCK = 1 << 16
@@ -46,15 +47,18 @@ class FixedSchedule:
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
-        self._done = 0
+        self._done = self._asked = 0
 
     def ask(self, limit: int) -> IntArray:
         """Return the next part of the schedule: at most ``limit`` arms."""
-        return self._schedule.slice(self._done, self._done + min(limit, _LONGEST_BLOCK))
+        arms = self._schedule.slice(self._done, self._done + min(limit, _LONGEST_BLOCK))
+        self._asked = arms.size
+        return arms
 
     def tell(self, rewards: FloatArray) -> None:
         """Move on by as many pulls as were played."""
-        self._done += rewards.size
+        self._done += finite_rewards(rewards, self._asked).size
+        self._asked = 0
 
     def diagnostics(self) -> Diagnostics:
         """Return the schedule, in words, and how many of its pulls are done."""
@@ -87,19 +91,21 @@ class Uniform:
     def __init__(self, n_arms: int, rng: Generator) -> None:
         self._n_arms = n_arms
         self._rng = rng
-        self._done = 0
+        self._done = self._asked = 0
 
     def ask(self, limit: int) -> IntArray:
         """Return random arms, one uniform draw each, so that blocks of any size agree.
 
         A draw is at most 1 - 2^-53, and its product with n_arms rounds to less than n_arms.
         """
-        uniforms = self._rng.random(min(limit, _LONGEST_BLOCK))
+        self._asked = min(limit, _LONGEST_BLOCK)
+        uniforms = self._rng.random(self._asked)
         return (uniforms * self._n_arms).astype(np.int64)
 
     def tell(self, rewards: FloatArray) -> None:
         """Count the pulls; learn nothing."""
-        self._done += rewards.size
+        self._done += finite_rewards(rewards, self._asked).size
+        self._asked = 0
 
     def diagnostics(self) -> Diagnostics:
         """Return how many pulls are done."""

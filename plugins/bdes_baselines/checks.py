@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from bdes_framework import FloatArray, InvalidValueError
+from bdes_framework import FloatArray, InvalidValueError, finite_rewards
 
 Validator = Callable[[object, Any, Any], None]
 
@@ -40,7 +40,7 @@ def is_number(value: object) -> bool:
 
 def reward_in_unit_interval(rewards: FloatArray) -> float:
     """Return the one reward told, for policies whose arithmetic breaks outside [0, 1]."""
-    (reward,) = rewards.tolist()
+    (reward,) = finite_rewards(rewards, 1).tolist()
     if not 0.0 <= reward <= 1.0:
         raise InvalidValueError(f"rewards must lie in [0, 1], got {reward!r}")
     return float(reward)

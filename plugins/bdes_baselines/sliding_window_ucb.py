@@ -163,7 +163,7 @@ class SlidingWindowUcb:
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the reward of the arm just asked for: shape (1,)."""
-        (reward,) = finite_rewards(rewards).tolist()
+        (reward,) = finite_rewards(rewards, 1).tolist()
         _learn(*self._state, self._arm, reward)
 
     def play(self, world: World, record: Record) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from attrs import frozen
 
-from bdes_framework import ContractError, FloatArray, IntArray, compiled, finite_rewards
+from bdes_framework import FloatArray, IntArray, compiled, finite_rewards
 
 NOT_SAMPLED = -1
 """The slot of rewards that are added to no sum."""
@@ -103,26 +103,27 @@ class Reader:
         self._cursor = np.zeros(4, dtype=np.int64)
         self.sums = np.zeros(phase.n_slots)
         self.left = phase.n_pulls
+        self._asked = 0
 
     def arms(self, n: int) -> IntArray:
         """Return the next ``n`` arms: at most as many as are left."""
+        self._asked = n
         arms = np.empty(n, dtype=np.int64)
         _write(self._phase.runs, self._phase.loops, self._cursor.copy(), arms)
         return arms
 
     def take(self, rewards: FloatArray) -> None:
         """Add up the rewards of the next pulls, and move on."""
-        check_told(rewards, self.left)
+        check_told(rewards, self._asked)
+        self._asked = 0
         _add_up(self._phase.runs, self._phase.loops, self._cursor, rewards, self.sums)
         self.left -= rewards.size
 
 
-def check_told(rewards: FloatArray, left: int) -> None:
+def check_told(rewards: FloatArray, asked: int) -> None:
     """Refuse what is no number, and what nobody asked for: compiled code would never end."""
-    if not _all_finite(rewards):
-        finite_rewards(rewards)  # says which
-    if rewards.size > left:
-        raise ContractError(f"told {rewards.size} rewards where at most {left} were asked for")
+    if rewards.size != asked or not _all_finite(rewards):
+        finite_rewards(rewards, asked)  # says what is wrong
 
 
 @compiled

@@ -42,7 +42,7 @@ class FollowSchedule:
 
     def __init__(self, schedule: Schedule) -> None:
         self._segments = iter(schedule.segments)
-        self._left, self._offset, self._period = 0, 0, 1
+        self._asked, self._left, self._offset, self._period = 0, 0, 0, 1
         self._arms = np.empty(0, dtype=np.int64)
         self._next_segment()
 
@@ -50,12 +50,13 @@ class FollowSchedule:
         """Return the next part of the schedule: at most ``limit`` arms of one segment."""
         if self._left == 0:
             raise ContractError("asked for more rounds than the problem's horizon has")
-        n = min(limit, self._left, LONGEST_BLOCK)
+        self._asked = n = min(limit, self._left, LONGEST_BLOCK)
         return self._arms[self._offset : self._offset + n].copy()
 
     def tell(self, rewards: FloatArray) -> None:
         """Move on by as many pulls as were played."""
-        check_told(rewards, self._left)
+        check_told(rewards, self._asked)
+        self._asked = 0
         self._left -= rewards.size
         self._offset = (self._offset + rewards.size) % self._period
         if self._left == 0:
