@@ -57,6 +57,11 @@ if TYPE_CHECKING:
     from bdes_framework.kernels import play_round as play_round
     from bdes_framework.kernels import sweep_block as sweep_block
     from bdes_framework.kernels import sweep_states as sweep_states
+    from bdes_framework.likelihood import Likelihood as Likelihood
+    from bdes_framework.likelihood import fresh_state as fresh_state
+    from bdes_framework.likelihood import likelihood_of as likelihood_of
+    from bdes_framework.likelihood import sweep_information as sweep_information
+    from bdes_framework.likelihood import sweep_log_likelihood as sweep_log_likelihood
     from bdes_framework.loading import PluginsConfig as PluginsConfig
     from bdes_framework.loading import load_plugins as load_plugins
     from bdes_framework.manager import Plugins as Plugins
@@ -103,6 +108,7 @@ _HOMES = {
     " NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef"
     " Reference",
     "kernels": "Record World compiled play_round sweep_block sweep_states",
+    "likelihood": "Likelihood fresh_state likelihood_of sweep_information sweep_log_likelihood",
     "loading": "PluginsConfig load_plugins",
     "manager": "Plugins",
     "model": "Instance Problem alternating_limit settling_pulls state_after_repeating",
