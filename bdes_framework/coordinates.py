@@ -1,7 +1,8 @@
 """The coordinates a fit works in: logits, where posteriors are nearly normal, and the priors.
 
-In logit coordinates a uniform prior is the logistic density, whose slope and curvature are
-bounded: scoring never runs away to a boundary, and never divides by zero there.
+The prior of r and b is Jeffreys' for a probability, Beta(1/2, 1/2). In logit coordinates its
+slope and curvature are bounded: scoring never runs away to a boundary, and never divides by
+zero there. It weighs as much as one row, half of it a success.
 """
 
 import math
@@ -92,15 +93,15 @@ class Coordinates:
 
     def log_prior(self, theta: FloatArray) -> float:
         """Return the log-density of the prior, up to a constant."""
-        p = theta[: 2 * self.n_arms]
-        total = -float(np.sum(np.abs(p) + 2 * np.log1p(np.exp(-np.abs(p)))))
+        size = np.abs(theta[: 2 * self.n_arms])
+        total = -float(np.sum(0.5 * size + np.log1p(np.exp(-size))))
         if isinstance(self.lam, RatePrediction):
             total -= 0.5 * ((theta[-1] - logit(self.lam.lam)) / self.lam.deviation) ** 2
         return total
 
     def prior_score(self, theta: FloatArray) -> FloatArray:
         """Return the gradient of the log-prior."""
-        score = 1 - 2 * expit(theta)
+        score = 0.5 - expit(theta)
         if isinstance(self.lam, RatePrediction):
             score[-1] = (logit(self.lam.lam) - theta[-1]) / self.lam.deviation**2
         return score
@@ -108,7 +109,7 @@ class Coordinates:
     def prior_precision(self, theta: FloatArray) -> FloatArray:
         """Return minus the curvature of the log-prior, coordinate by coordinate."""
         p = expit(theta)
-        precision = 2 * p * (1 - p)
+        precision = p * (1 - p)
         if isinstance(self.lam, RatePrediction):
             precision[-1] = self.lam.deviation**-2
         return precision

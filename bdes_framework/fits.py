@@ -150,6 +150,26 @@ def forecast(
 
 
 def intervals(coordinates: Coordinates, centre: FloatArray, errors: FloatArray) -> FloatArray:
-    """Return 95 % intervals of r, b and lam: shape (2K+1, 2)."""
+    """Return 95 % intervals of r, b and lam: shape (2K+1, 2).
+
+    They are made in the coordinates of the fit, with two exceptions. One reaches a boundary
+    that lies within 1.96 standard errors of the estimate: no interval in logits ever does.
+    And that of b is at least as wide as the plain one: unlike a probability's, the error of b
+    does not shrink towards the boundaries.
+    """
     ends = [coordinates.instance(centre + side * _WIDTH * errors) for side in (-1, 1)]
-    return np.array([[*end.r, *end.b, end.lam] for end in ends]).T
+    found = np.array([[*end.r, *end.b, end.lam] for end in ends])
+    best = coordinates.instance(centre)
+    plain_errors = np.zeros(found.shape[1])
+    plain_errors[coordinates.free] = coordinates.slopes(centre) * errors
+    low, high = np.array([*best.r, *best.b, best.lam]) + np.outer([-_WIDTH, _WIDTH], plain_errors)
+    b = slice(best.n_arms, 2 * best.n_arms)
+    low[b], high[b] = np.minimum(low[b], found[0, b]), np.maximum(high[b], found[1, b])
+    found[0, b], found[1, b] = low[b], high[b]
+    largest = np.ones(low.size)
+    largest[b] = 1.0 if coordinates.bounded else np.inf
+    found[0, low <= 0] = 0.0
+    at_top = high >= largest
+    found[1, at_top] = largest[at_top]
+    result: FloatArray = found.T
+    return result

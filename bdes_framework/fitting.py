@@ -26,6 +26,8 @@ _ROUGHLY = 1e-2
 _MOST_STEPS = 100
 _LONGEST_STEP = 2.0
 _HALVINGS = 20
+_ROUNDING = 1e-10
+"""A sum of very many logarithms is no more exact than this."""
 _RATES = (0.95, 0.7, 0.4, 0.2, 0.08, 0.03, 0.01)
 _FEWEST_ROWS = 20_000
 _KEPT_STARTS = 3
@@ -52,10 +54,10 @@ def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None
 
     Notes
     -----
-    Priors are weak: every ``r`` and ``b`` uniform on (0, 1), or ``b / (1 + b)`` uniform where
+    Priors are weak: Beta(1/2, 1/2) for every ``r`` and ``b``, or for ``b / (1 + b)`` where
     ``q0`` is unknown; logit(lam) normal around 0 with deviation 5. They give an answer where a
-    log says nothing (the interval of an arm that was never played is 0.06 to 0.94), and weigh
-    as much as two rows where it says something.
+    log says nothing (the interval of an arm that was never played is 0.02 to 0.98), and weigh
+    as much as one row where it says something.
 
     Examples
     --------
@@ -103,8 +105,7 @@ def _search(log: Log, coordinates: Coordinates) -> _Mode:
 
 def _starts(log: Log, coordinates: Coordinates) -> Iterator[tuple[FloatArray, int]]:
     """Yield first guesses, and how many rows are needed to tell whether they are right."""
-    pulls = np.bincount(log.arms, minlength=log.n_arms)
-    paid = np.bincount(log.arms, weights=log.rewards, minlength=log.n_arms)
+    pulls, paid = log.totals()
     level = (paid + 1) / (pulls + 2)
     theta = np.zeros(coordinates.size)
     # As if the state had been 0.7 throughout; b = 0.7 keeps it there.
@@ -152,7 +153,7 @@ def _along(mode: _Mode, step: FloatArray, log: Log, coordinates: Coordinates) ->
     The whole step nearly always is one, so it is tried with all its derivatives at once.
     """
     further = _at(log, coordinates, mode.theta + step)
-    if further.objective >= mode.objective:
+    if further.objective >= mode.objective - _ROUNDING * abs(mode.objective):
         return further
     for _ in range(_HALVINGS):
         step = step / 2
@@ -198,7 +199,7 @@ def _described(log: Log, coordinates: Coordinates, mode: _Mode) -> Fit:
     ends = intervals(coordinates, theta, np.sqrt(np.diag(covariance)))
     inner = natural[np.ix_(free, free)]
     goodness, states = check_fit(log, instance, free, inner)
-    pulls = np.bincount(log.arms, minlength=n)
+    pulls, _ = log.totals()
     played = int((pulls > 0).sum())
     n_parameters = 2 * played + coordinates.size - 2 * n
     return Fit(
@@ -221,8 +222,7 @@ def _described(log: Log, coordinates: Coordinates, mode: _Mode) -> Fit:
 
 def _stationary(log: Log) -> float:
     """Return the log-likelihood of the model in which every arm pays its own mean."""
-    pulls = np.bincount(log.arms, minlength=log.n_arms)
-    paid = np.bincount(log.arms, weights=log.rewards, minlength=log.n_arms)
+    pulls, paid = log.totals()
     total = 0.0
     for part in (paid, pulls - paid):
         some = part > 0

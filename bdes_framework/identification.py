@@ -32,7 +32,7 @@ def unidentified(
 ) -> Iterator[str]:
     """Yield warnings; ``covariance`` is that of ``theta``, ``ends`` the intervals of r, b, lam."""
     n = log.n_arms
-    pulls = np.bincount(log.arms, minlength=n)
+    pulls, _ = log.totals()
     never, rarely = pulls == 0, (pulls > 0) & (pulls < _RARELY)
     if never.any():
         yield f"never played, so nothing is known of {_arms(log, never)}"

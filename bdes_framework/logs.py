@@ -18,6 +18,8 @@ from bdes_framework.types import IntArray
 MOST_ARMS = 1_000
 """The information has (2K)² numbers, to which every row adds K²; more arms are hopeless."""
 
+_BLOCK = 1 << 20
+
 Rows: TypeAlias = Sequence[int] | NDArray[Any]
 
 
@@ -28,9 +30,9 @@ def _as_whole(values: Rows, largest: int, what: str) -> NDArray[Any]:
         raise InvalidValueError(f"{what}: expected one number per row, got {quoted(values)}")
     if array.dtype.kind == "b":
         array = array.astype(np.int8)
-    good = (array >= 0) & (array <= largest)  # not true of NaN
-    if array.dtype.kind == "f":
-        good &= array == np.floor(array)
+    if array.dtype.kind != "f" and 0 <= array.min(initial=0) <= array.max(initial=0) <= largest:
+        return array  # without another array as long as the log
+    good = (array >= 0) & (array <= largest) & (array == np.floor(array))  # not true of NaN
     if not good.all():
         row = int(np.argmin(good))
         raise InvalidValueError(
@@ -145,6 +147,15 @@ class Log:
     def longest(self) -> int:
         """How many rows the longest sequence has."""
         return int(np.diff(self.starts, append=self.n_rows).max())
+
+    def totals(self) -> tuple[IntArray, IntArray]:
+        """Return how often each arm was played, and how often it paid: shape (K,) each."""
+        pulls, paid = np.zeros(self.n_arms, np.int64), np.zeros(self.n_arms, np.int64)
+        for begin in range(0, self.n_rows, _BLOCK):
+            arms, rewards = self.arms[begin : begin + _BLOCK], self.rewards[begin : begin + _BLOCK]
+            pulls += np.bincount(arms, minlength=self.n_arms)
+            paid += np.bincount(arms[rewards == 1], minlength=self.n_arms)
+        return pulls, paid
 
     def first(self, n_rows: int) -> "Log":
         """Return the first rows as a log of its own, all arms kept."""

@@ -52,7 +52,7 @@ def _entry(entry: Entry, grid: bool) -> Schema:
     required = table.get("required", [])
     if {"r", "b"} <= set(table["properties"]) and entry.kind is Kind.ENVIRONMENT:
         own["arms"] = _table(ArmsConfig, grid=True)
-        required = [name for name in required if name not in ("r", "b")]
+        required = [name for name in required if name not in ("r", "b", "lam")]
     return table | {"properties": own | table["properties"], "required": ["use", *required]}
 
 

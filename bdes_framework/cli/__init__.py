@@ -16,6 +16,7 @@ COMMANDS_GROUP = "bdes_framework.commands"
 
 _OWN_COMMANDS = {
     "plugins": ("bdes_framework.cli.plugins:plugins", "List plugins, and what went wrong."),
+    "fit": ("bdes_framework.cli.fit:fit", "Estimate arms from a log of pulls."),
     "plan": ("bdes_framework.cli.plan:plan", "Plan the best schedule for arms one knows."),
     "init": ("bdes_framework.cli.start:init", "Write a commented experiment file to start from."),
     "check": ("bdes_framework.cli.run:check", "Check an experiment file without running it."),
