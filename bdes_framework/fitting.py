@@ -23,13 +23,17 @@ from bdes_framework.types import FloatArray
 _TOLERANCE = 1e-6
 """Scoring ends when the next step is shorter than a thousandth of a standard deviation."""
 _ROUGHLY = 1e-2
+_FIRST_STEPS = 40
+_SECOND_STEPS = 6
 _MOST_STEPS = 100
 _LONGEST_STEP = 2.0
-_HALVINGS = 20
+_LEAST_DAMPING = 0.01
+_QUIET_STEPS = 3
 _ROUNDING = 1e-10
 """A sum of very many logarithms is no more exact than this."""
 _RATES = (0.95, 0.7, 0.4, 0.2, 0.08, 0.03, 0.01)
 _FEWEST_ROWS = 20_000
+_MOST_FIRST_ROWS = 500_000
 _KEPT_STARTS = 3
 
 
@@ -56,7 +60,7 @@ def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None
     -----
     Priors are weak: Beta(1/2, 1/2) for every ``r`` and ``b``, or for ``b / (1 + b)`` where
     ``q0`` is unknown; logit(lam) normal around 0 with deviation 5. They give an answer where a
-    log says nothing (the interval of an arm that was never played is 0.02 to 0.98), and weigh
+    log says nothing (the intervals of an arm that was never played are 0 to 1), and weigh
     as much as one row where it says something.
 
     Examples
@@ -92,15 +96,16 @@ def _search(log: Log, coordinates: Coordinates) -> _Mode:
     rough: list[FloatArray] = []
     for first, n_rows in _starts(log, coordinates):
         part = log.first(n_rows)
-        rough.append(_scored(_at(part, coordinates, first), part, coordinates, _ROUGHLY).theta)
+        start = _at(part, coordinates, first)
+        rough.append(_scored(start, part, coordinates, _ROUGHLY, _FIRST_STEPS).theta)
     if len(rough) > 1:
         rough.sort(key=lambda theta: -_objective(log, coordinates, theta))
     found = [
-        _scored(_at(log, coordinates, theta), log, coordinates, _ROUGHLY)
+        _scored(_at(log, coordinates, theta), log, coordinates, _ROUGHLY, _SECOND_STEPS)
         for theta in _distinct(rough)[:_KEPT_STARTS]
     ]
     best = max(found, key=lambda mode: mode.objective)
-    return _scored(best, log, coordinates, _TOLERANCE)
+    return _scored(best, log, coordinates, _TOLERANCE, _MOST_STEPS)
 
 
 def _starts(log: Log, coordinates: Coordinates) -> Iterator[tuple[FloatArray, int]]:
@@ -115,13 +120,15 @@ def _starts(log: Log, coordinates: Coordinates) -> Iterator[tuple[FloatArray, in
     if not isinstance(coordinates.lam, RatePrediction):
         yield theta, log.n_rows
         return
-    least = 0.3 / log.longest  # below it, the state hardly moves within any sequence
+    # Below it, the state hardly moves within any sequence, or any part that is tried first.
+    least = 0.3 / min(log.longest, _MOST_FIRST_ROWS)
     rates = [rate for rate in _RATES if rate > least]
     while rates and rates[-1] / 10 > least:
         rates.append(rates[-1] / 10)
     for rate in [coordinates.lam.lam, *rates]:
         theta[-1] = logit(rate)
-        yield theta.copy(), max(_FEWEST_ROWS, 500 * log.n_arms, int(100 / rate))
+        n_rows = max(_FEWEST_ROWS, 500 * log.n_arms, min(int(100 / rate), _MOST_FIRST_ROWS))
+        yield theta.copy(), n_rows
 
 
 def _distinct(thetas: list[FloatArray]) -> list[FloatArray]:
@@ -132,34 +139,33 @@ def _distinct(thetas: list[FloatArray]) -> list[FloatArray]:
     return kept
 
 
-def _scored(mode: _Mode, log: Log, coordinates: Coordinates, tolerance: float) -> _Mode:
-    """Go uphill by Fisher scoring until the next step is shorter than asked."""
-    for _ in range(_MOST_STEPS):
-        step: FloatArray = np.linalg.solve(mode.precision, mode.score).astype(np.float64)
-        expected_gain = float(step @ mode.score)
-        if expected_gain < tolerance:
+def _scored(
+    mode: _Mode, log: Log, coordinates: Coordinates, tolerance: float, most_steps: int
+) -> _Mode:
+    """Go uphill by Fisher scoring until the next step is shorter than asked.
+
+    In a corner of the parameters the expected information says little about the real
+    curvature, and steps are too long; then they are damped (Levenberg, Marquardt), and the end
+    is where they no longer gain anything.
+    """
+    damping, quiet_steps = 0.0, 0
+    for _ in range(most_steps):
+        damped = mode.precision + damping * np.diag(np.diag(mode.precision))
+        step: FloatArray = np.linalg.solve(damped, mode.score).astype(np.float64)
+        if damping == 0 and float(step @ mode.score) < tolerance:
             break
         step *= min(1.0, _LONGEST_STEP / float(np.abs(step).max()))
-        further = _along(mode, step, log, coordinates)
-        if further is None:
-            break
+        further = _at(log, coordinates, mode.theta + step)
+        gain = further.objective - mode.objective
+        if gain < -_ROUNDING * abs(mode.objective):
+            damping = max(10 * damping, _LEAST_DAMPING)
+            continue
         mode = further
+        damping = damping / 10 if damping > _LEAST_DAMPING else 0.0
+        quiet_steps = quiet_steps + 1 if gain < tolerance else 0
+        if quiet_steps == _QUIET_STEPS:
+            break
     return mode
-
-
-def _along(mode: _Mode, step: FloatArray, log: Log, coordinates: Coordinates) -> _Mode | None:
-    """Return a better point on the way, or None if rounding leaves none.
-
-    The whole step nearly always is one, so it is tried with all its derivatives at once.
-    """
-    further = _at(log, coordinates, mode.theta + step)
-    if further.objective >= mode.objective - _ROUNDING * abs(mode.objective):
-        return further
-    for _ in range(_HALVINGS):
-        step = step / 2
-        if _objective(log, coordinates, mode.theta + step) > mode.objective:
-            return _at(log, coordinates, mode.theta + step)
-    return None
 
 
 def _objective(log: Log, coordinates: Coordinates, theta: FloatArray) -> float:

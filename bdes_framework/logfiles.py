@@ -91,16 +91,19 @@ def read_log(
     """
     file, names = Path(path), columns or Columns()
     reading = _parquet if file.suffix == ".parquet" else _csv
-    spool = _Spool(file.name, names, "row" if file.suffix == ".parquet" else "line")
-    try:
-        for chunk, done in reading(file, names):
-            spool.add(chunk)
-            if on_progress is not None:
-                on_progress(done)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InvalidValueError(f"cannot read {file.name}: {reason}") from None
-    return spool.log()
+    unit = "row" if file.suffix == ".parquet" else "line"
+    # What is mapped into memory stays when its file is closed, and is gone with the log.
+    with tempfile.TemporaryFile() as arms, tempfile.TemporaryFile() as rewards:
+        spool = _Spool(file.name, names, unit, arms, rewards)
+        try:
+            for chunk, done in reading(file, names):
+                spool.add(chunk)
+                if on_progress is not None:
+                    on_progress(done)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InvalidValueError(f"cannot read {file.name}: {reason}") from None
+        return spool.log()
 
 
 def _csv(file: Path, columns: Columns) -> Iterator[tuple[_Chunk, float]]:
@@ -186,8 +189,8 @@ class _Spool:
     _file: str
     _columns: Columns
     _unit: str
-    _arms: IO[bytes] = field(factory=tempfile.TemporaryFile)
-    _rewards: IO[bytes] = field(factory=tempfile.TemporaryFile)
+    _arms: IO[bytes]
+    _rewards: IO[bytes]
     _numbers: dict[str, int] = field(factory=dict)
     _starts: "array[int]" = field(factory=lambda: array("q"))
     _start_lines: "array[int]" = field(factory=lambda: array("q"))
@@ -195,7 +198,7 @@ class _Spool:
     _n_rows: int = 0
     _last_user: object = None
     _last_order: float | None = None
-    _order_kind: str = ""
+    _moments: bool = False
 
     def add(self, chunk: _Chunk) -> None:
         for name, values in zip(self._columns.wanted, chunk.values, strict=True):
@@ -255,10 +258,9 @@ class _Spool:
         return begins
 
     def _check_order(self, chunk: _Chunk, orders: Sequence[Any], begins: NDArray[np.bool_]) -> None:
-        kind, values = self._as_orders(chunk, orders)
-        if self._order_kind not in ("", kind):
-            self._refuse(chunk, 0, f"column {quoted(self._columns.order)} changes to {kind}")
-        self._order_kind = kind
+        if self._n_rows == 0:  # the first row decides for the file
+            self._moments = not _is_number(orders[0])
+        values = self._as_orders(chunk, orders)
         before = np.concatenate([values[:1], values[:-1]])
         if self._last_order is not None:
             before[0] = self._last_order
@@ -270,19 +272,18 @@ class _Spool:
             problem = "is there twice" if same else "comes after a later one"
             self._refuse(chunk, index, f"order {quoted(orders[index])} {problem}")
 
-    def _as_orders(self, chunk: _Chunk, orders: Sequence[Any]) -> tuple[str, NDArray[Any]]:
+    def _as_orders(self, chunk: _Chunk, orders: Sequence[Any]) -> NDArray[Any]:
         """Return numbers or moments as comparable numbers; whole ones keep every digit."""
-        first = orders[0]
-        if isinstance(first, date) or (isinstance(first, str) and not _is_number(first)):
+        if self._moments:
             moments = [self._moment(chunk, index, value) for index, value in enumerate(orders)]
-            return "moments", np.array(moments, dtype=np.int64)
-        if isinstance(first, int | str):
+            return np.array(moments, dtype=np.int64)
+        if isinstance(orders[0], int | str):
             with suppress(ValueError, OverflowError):
-                return "numbers", np.array([int(value) for value in orders], dtype=np.int64)
+                return np.array([int(value) for value in orders], dtype=np.int64)
         for index, value in enumerate(orders):
             if not _is_number(value):
                 self._refuse(chunk, index, f"order {quoted(value)} is no finite number")
-        return "numbers", np.array([float(value) for value in orders])
+        return np.array([float(value) for value in orders])
 
     def _moment(self, chunk: _Chunk, index: int, value: object) -> int:
         try:
