@@ -23,8 +23,8 @@ from bdes_framework.types import FloatArray
 _TOLERANCE = 1e-6
 """Scoring ends when the next step is shorter than a thousandth of a standard deviation."""
 _ROUGHLY = 1e-2
-_FIRST_STEPS = 40
-_SECOND_STEPS = 6
+_FIRST_STEPS = 20
+_SECOND_STEPS = 5
 _MOST_STEPS = 100
 _LONGEST_STEP = 2.0
 _LEAST_DAMPING = 0.01

@@ -27,7 +27,7 @@ from bdes_framework.errors import InvalidValueError
 from bdes_framework.logs import MOST_ARMS, Log
 from bdes_framework.text import did_you_mean, listed, quoted
 
-CHUNK = 1 << 16
+CHUNK = 1 << 13
 LONGEST_NAME = 200
 
 _REWARDS: Mapping[object, int] = {
@@ -115,16 +115,34 @@ def _csv(file: Path, columns: Columns) -> Iterator[tuple[_Chunk, float]]:
             header = next(reader, [])
             places = [_place(name, header, file.name) for name in columns.wanted]
             pick = itemgetter(*places)
-            numbered = ((reader.line_num, row) for row in reader if row)
-            while rows := list(islice(numbered, CHUNK)):
-                if min(len(row) for _, row in rows) <= max(places):
-                    line = next(line for line, row in rows if len(row) <= max(places))
-                    raise InvalidValueError(f"{file.name}, line {line}: has too few columns")
-                values = list(zip(*(pick(row) for _, row in rows), strict=True))
-                yield _Chunk([line for line, _ in rows], list(values)), raw.tell() / size
+            before = reader.line_num
+            while read := list(islice(reader, CHUNK)):
+                lines = _lines(read, before, reader.line_num)
+                before = reader.line_num
+                rows = [row for row in read if row]
+                if rows and min(map(len, rows)) <= max(places):
+                    index = next(i for i, row in enumerate(rows) if len(row) <= max(places))
+                    where = f"{file.name}, line {lines[index]}"
+                    raise InvalidValueError(f"{where}: has too few columns")
+                if rows:
+                    values = list(zip(*map(pick, rows), strict=True))
+                    yield _Chunk(lines, values), raw.tell() / size
         except (csv.Error, UnicodeDecodeError) as error:
             where = f"{file.name}, line {reader.line_num}"
             raise InvalidValueError(f"{where}: is not CSV: {error}") from None
+
+
+def _lines(rows: Sequence[Sequence[str]], before: int, after: int) -> Sequence[int]:
+    """Return the last line of each row that is not blank, given the lines around them."""
+    if after - before == len(rows) and all(rows):
+        return range(before + 1, after + 1)
+    found = []
+    for row in rows:
+        text = "".join(row)
+        before += 1 + text.count("\n") + text.count("\r") - text.count("\r\n")
+        if row:
+            found.append(before)
+    return found
 
 
 def _place(name: str, header: Sequence[str], file: str) -> int:

@@ -80,11 +80,11 @@ def read_rows() -> list[Row]:
         pairs = enumerate(zip(log.arms.tolist(), log.rewards.tolist(), strict=True))
         lines = [f"u{row // ROWS_A_USER},{row},ad{arm},{paid}" for row, (arm, paid) in pairs]
         path.write_text("user,time,arm,reward\n" + "\n".join(lines) + "\n")
-        begin = time.perf_counter()
+        begin = time.process_time()
         bdes.read_log(path, bdes.Columns(user="user", order="time"))
-        seconds = time.perf_counter() - begin
+        seconds = time.process_time() - begin
     micro = seconds / MILLION * 1e6
-    return [Row("reading a row of CSV, µs", f"{micro:.2f} µs", "-", micro, 5)]
+    return [Row("reading a row of CSV, µs of CPU", f"{micro:.2f} µs", "-", micro, 5)]
 
 
 def main() -> None:
