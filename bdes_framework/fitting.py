@@ -34,7 +34,8 @@ _ROUNDING = 1e-10
 _RATES = (0.95, 0.7, 0.4, 0.2, 0.08, 0.03, 0.01)
 _FEWEST_ROWS = 20_000
 _MOST_FIRST_ROWS = 500_000
-_KEPT_STARTS = 3
+_FIRST_KEPT = 4
+_SECOND_KEPT = 2
 
 
 def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None = 1.0) -> Fit:
@@ -98,14 +99,22 @@ def _search(log: Log, coordinates: Coordinates) -> _Mode:
         part = log.first(n_rows)
         start = _at(part, coordinates, first)
         rough.append(_scored(start, part, coordinates, _ROUGHLY, _FIRST_STEPS).theta)
-    if len(rough) > 1:
-        rough.sort(key=lambda theta: -_objective(log, coordinates, theta))
-    found = [
-        _scored(_at(log, coordinates, theta), log, coordinates, _ROUGHLY, _SECOND_STEPS)
-        for theta in _distinct(rough)[:_KEPT_STARTS]
-    ]
-    best = max(found, key=lambda mode: mode.objective)
-    return _scored(best, log, coordinates, _TOLERANCE, _MOST_STEPS)
+    # Judged on the same rows: what was found on few rows is worse on many, right or wrong.
+    part = log.first(_MOST_FIRST_ROWS)
+    rough.sort(key=lambda theta: -_objective(part, coordinates, theta))
+    found: list[_Mode] = []
+    for rows, kept, tolerance, steps in (
+        (part, _FIRST_KEPT, _ROUGHLY, _SECOND_STEPS),
+        (log, _SECOND_KEPT, _ROUGHLY, _SECOND_STEPS),
+        (log, 1, _TOLERANCE, _MOST_STEPS),
+    ):
+        found = [
+            _scored(_at(rows, coordinates, theta), rows, coordinates, tolerance, steps)
+            for theta in _distinct(rough)[:kept]
+        ]
+        found.sort(key=lambda mode: -mode.objective)
+        rough = [mode.theta for mode in found]
+    return found[0]
 
 
 def _starts(log: Log, coordinates: Coordinates) -> Iterator[tuple[FloatArray, int]]:
