@@ -158,6 +158,8 @@ def _scored(
     is where they no longer gain anything.
     """
     damping, quiet_steps = 0.0, 0
+    rounding = _ROUNDING * abs(mode.objective)
+    tolerance = max(tolerance, rounding)  # a smaller gain could not be seen
     for _ in range(most_steps):
         damped = mode.precision + damping * np.diag(np.diag(mode.precision))
         step: FloatArray = np.linalg.solve(damped, mode.score).astype(np.float64)
@@ -166,7 +168,7 @@ def _scored(
         step *= min(1.0, _LONGEST_STEP / float(np.abs(step).max()))
         further = _at(log, coordinates, mode.theta + step)
         gain = further.objective - mode.objective
-        if gain < -_ROUNDING * abs(mode.objective):
+        if gain < -rounding:
             damping = max(10 * damping, _LEAST_DAMPING)
             continue
         mode = further
