@@ -91,6 +91,21 @@ class Coordinates:
             slopes[b] = np.exp(theta[b])
         return slopes
 
+    def moved(self, theta: FloatArray, step: FloatArray) -> FloatArray:
+        """Return where a step leads that is straight in log(r) and log(b), not in their logits.
+
+        Once its first state is forgotten, a log is explained by ``(c*r, b/c)`` as well: a ridge
+        that is straight in logarithms and curved in logits. Where such a step would leave the
+        range of some parameter, it is taken in logits.
+        """
+        n_logits = 2 * self.n_arms if self.bounded else self.n_arms
+        p = expit(theta[:n_logits])
+        grown = p * np.exp(step[:n_logits] * (1 - p))
+        straight = theta + step
+        if (grown < 1 - 1e-12).all():
+            straight[:n_logits] = np.log(grown) - np.log1p(-grown)
+        return straight
+
     def log_prior(self, theta: FloatArray) -> float:
         """Return the log-density of the prior, up to a constant."""
         size = np.abs(theta[: 2 * self.n_arms])

@@ -166,7 +166,7 @@ def _scored(
         if damping == 0 and float(step @ mode.score) < tolerance:
             break
         step *= min(1.0, _LONGEST_STEP / float(np.abs(step).max()))
-        further = _at(log, coordinates, mode.theta + step)
+        further = _at(log, coordinates, coordinates.moved(mode.theta, step))
         gain = further.objective - mode.objective
         if gain < -rounding:
             damping = max(10 * damping, _LEAST_DAMPING)
@@ -209,7 +209,8 @@ def _at(log: Log, coordinates: Coordinates, theta: FloatArray) -> _Mode:
 def _described(log: Log, coordinates: Coordinates, mode: _Mode) -> Fit:
     n, theta = log.n_arms, mode.theta
     instance, slopes = coordinates.instance(theta), coordinates.slopes(theta)
-    covariance: FloatArray = np.linalg.inv(mode.precision).astype(np.float64)
+    deviations = _root_of_inverse(mode.precision)
+    covariance: FloatArray = deviations @ deviations.T
     natural = np.zeros((2 * n + 1, 2 * n + 1))
     free = coordinates.free
     natural[np.ix_(free, free)] = covariance * np.outer(slopes, slopes)
@@ -233,8 +234,22 @@ def _described(log: Log, coordinates: Coordinates, mode: _Mode) -> Fit:
         warnings=tuple(unidentified(log, coordinates, theta, covariance, ends, states)),
         coordinates=coordinates,
         centre=theta,
-        deviations=np.linalg.cholesky(covariance).astype(np.float64),
+        deviations=deviations,
     )
+
+
+def _root_of_inverse(precision: FloatArray) -> FloatArray:
+    """Return the triangular root of the covariance; rounding makes no variance negative.
+
+    Cholesky's would do where rounding does no harm; draws are to be the same everywhere, and
+    the triangular root is unique.
+    """
+    eigenvalues, vectors = np.linalg.eigh(precision)
+    least = max(1e-8, eigenvalues.size * float(np.finfo(float).eps * eigenvalues[-1]))
+    root = vectors / np.sqrt(np.maximum(eigenvalues, least))
+    upper = np.linalg.qr(root.T, mode="r")
+    triangular: FloatArray = (upper * np.sign(np.diag(upper))[:, None]).T
+    return triangular
 
 
 def _stationary(log: Log) -> float:

@@ -296,3 +296,14 @@ def test_a_wrong_rate_or_state_is_refused(wrong: dict[str, float]) -> None:
 def test_a_wrong_prediction_is_refused(wrong: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match=r"lam|deviation"):
         bdes.RatePrediction(*wrong)
+
+
+def test_a_long_single_sequence_is_fitted_along_its_ridge() -> None:
+    # (c*r, b/c) explains all but the first rows as well: a narrow ridge, curved in logits.
+    rng = np.random.default_rng(15)
+    instance = bdes.Instance(rng.uniform(0.2, 0.8, 5), rng.uniform(0.1, 0.9, 5), 0.01)
+    log = simulated_log(instance, users=1, rows=400_000, seed=16)
+    found = bdes.fit(log)
+    at_truth = bdes.likelihood_of(instance, log.arms, log.rewards).value
+    # Twice the difference is chi-square with 11 degrees of freedom: 0.02 % exceed 35.
+    assert 0 < 2 * (found.evolving.log_likelihood - at_truth) < 35
