@@ -66,8 +66,9 @@ class PosteriorConfig:
     draws : int
         How many instances to draw.
     width : float
-        What the deviations of draws are multiplied by. Below 1 it may settle on a wrong
-        answer too early.
+        What the deviations of draws are multiplied by, at first; it falls to 0 at the end, in
+        proportion to the rounds left. The fewer the draws and the smaller this is, the
+        likelier it is to settle on a wrong answer too early.
     """
 
     lam_prior: float | None = field(default=None, validator=optional(between_0_and_1))
@@ -75,8 +76,8 @@ class PosteriorConfig:
     trust_lam: bool = True
     growth: float = field(default=0.05, validator=between_0_and_1)
     redraw: float = field(default=0.02, validator=between_0_and_1)
-    draws: int = field(default=4, validator=at_least_one)
-    width: float = field(default=1.0, validator=positive)
+    draws: int = field(default=6, validator=at_least_one)
+    width: float = field(default=0.8, validator=positive)
 
 
 def rate_prior(config: PosteriorConfig, problem: Problem) -> RatePrior:
@@ -208,7 +209,7 @@ class PosteriorPolicy:
 
     def _choose(self, left: int) -> _Course:
         """Return the best plan for the draw that promises most."""
-        width = self._config.width * math.sqrt(left / self._horizon)
+        width = self._config.width * left / self._horizon
         luck = self._rng.standard_normal((self._config.draws, 2 * self._n_arms + 1))
         # One draw of r, several of b and lam given that r: pay-offs are sampled, which is enough
         # to learn them; optimism is for what only long stretches of pulls can tell.
