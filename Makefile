@@ -63,6 +63,7 @@ bench: install
 	$(BIN)/python -m benchmarks.planners
 	$(BIN)/python -m benchmarks.experiments
 	$(BIN)/python -m benchmarks.reports
+	$(BIN)/python -m benchmarks.fitting
 
 bench-peers: install
 	$(BIN)/python -m benchmarks.peers

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bdes_framework.config import Experiment as Experiment
     from bdes_framework.config import ExperimentConfig as ExperimentConfig
     from bdes_framework.config import load_experiment as load_experiment
+    from bdes_framework.coordinates import RatePrediction as RatePrediction
     from bdes_framework.discovery import PluginRecord as PluginRecord
     from bdes_framework.errors import BdesError as BdesError
     from bdes_framework.errors import ConfigError as ConfigError
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
     from bdes_framework.errors import PluginError as PluginError
     from bdes_framework.errors import StoreError as StoreError
     from bdes_framework.errors import UnknownNameError as UnknownNameError
+    from bdes_framework.fits import Fit as Fit
+    from bdes_framework.fits import Forecast as Forecast
+    from bdes_framework.fits import ModelScore as ModelScore
+    from bdes_framework.fits import forecast as forecast
+    from bdes_framework.fitting import fit as fit
+    from bdes_framework.goodness import GoodnessOfFit as GoodnessOfFit
     from bdes_framework.hookspecs import API_VERSION as API_VERSION
     from bdes_framework.hookspecs import hookimpl as hookimpl
     from bdes_framework.interfaces import Benchmark as Benchmark
@@ -57,8 +64,16 @@ if TYPE_CHECKING:
     from bdes_framework.kernels import play_round as play_round
     from bdes_framework.kernels import sweep_block as sweep_block
     from bdes_framework.kernels import sweep_states as sweep_states
+    from bdes_framework.likelihood import Likelihood as Likelihood
+    from bdes_framework.likelihood import fresh_state as fresh_state
+    from bdes_framework.likelihood import likelihood_of as likelihood_of
+    from bdes_framework.likelihood import sweep_information as sweep_information
+    from bdes_framework.likelihood import sweep_log_likelihood as sweep_log_likelihood
     from bdes_framework.loading import PluginsConfig as PluginsConfig
     from bdes_framework.loading import load_plugins as load_plugins
+    from bdes_framework.logfiles import Columns as Columns
+    from bdes_framework.logfiles import read_log as read_log
+    from bdes_framework.logs import Log as Log
     from bdes_framework.manager import Plugins as Plugins
     from bdes_framework.model import Instance as Instance
     from bdes_framework.model import Problem as Problem
@@ -96,16 +111,23 @@ if TYPE_CHECKING:
 _HOMES = {
     "_version": "__version__",
     "calibration": "CtrCurve RateCalibration UnidentifiedCurveError calibrate_rate",
+    "coordinates": "RatePrediction",
     "discovery": "PluginRecord",
     "errors": "BdesError ConfigError ContractError InvalidValueError Mistake PluginError"
     " StoreError UnknownNameError",
+    "fits": "Fit Forecast ModelScore forecast",
+    "fitting": "fit",
+    "goodness": "GoodnessOfFit",
     "hookspecs": "API_VERSION hookimpl",
     "interfaces": "Benchmark BuildContext Diagnostics DiagnosticValue Engine EngineRef Environment"
     " EnvironmentRef FusedEnvironment FusedPolicy HasBenchmark HasDiagnostics HasInstance Kind"
     " NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef"
     " Reference",
     "kernels": "Record World compiled play_round sweep_block sweep_states",
+    "likelihood": "Likelihood fresh_state likelihood_of sweep_information sweep_log_likelihood",
     "loading": "PluginsConfig load_plugins",
+    "logfiles": "Columns read_log",
+    "logs": "Log",
     "manager": "Plugins",
     "model": "Instance Problem alternating_limit settling_pulls state_after_repeating",
     "parameters": "Parameter parameters_of",

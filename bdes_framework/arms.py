@@ -1,21 +1,55 @@
 """Where an experiment's arms come from: a CSV file, or a generator with a seed.
 
-The ``arms`` table of an environment stands for its ``r`` and ``b``.
+The ``arms`` table of an environment stands for its ``r`` and ``b``; a TOML file of arms, such as
+``bdes fit`` writes, may bring ``lam`` and ``q0`` too.
 """
 
 import csv
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.seeding import branch, generator
+from bdes_framework.structuring import structure
 from bdes_framework.text import listed, quoted
+from bdes_framework.tomlfile import read_toml
 from bdes_framework.types import FloatArray
 
 MOST_ARMS = 100_000
+
+
+@frozen
+class ArmsFile:
+    """A TOML file of arms.
+
+    Parameters
+    ----------
+    r, b : list of float
+        One number per arm.
+    lam : float or nothing
+        How far one pull moves the state.
+    q0 : float or nothing
+        The state at the first pull.
+    names : list of str or nothing
+        What the arms are called.
+    fit : table
+        What ``bdes fit`` has to say about the numbers above; not needed to use them.
+    """
+
+    r: list[float]
+    b: list[float]
+    lam: float | None = None
+    q0: float | None = None
+    names: list[str] | None = None
+    fit: Mapping[str, Any] = field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        if self.names is not None and len(self.names) != len(self.r):
+            raise InvalidValueError(f"'names' has {len(self.names)} names for {len(self.r)} arms")
 
 
 @frozen
@@ -25,7 +59,9 @@ class ArmsConfig:
     Parameters
     ----------
     file : str or nothing
-        A CSV file with columns ``r`` and ``b``, one arm a line, relative to the config file.
+        Relative to the config file. A CSV file with columns ``r`` and ``b``, one arm a line; or
+        a TOML file with lists ``r`` and ``b``, whose ``lam`` and ``q0``, if it has them, count
+        where the environment's table does not say otherwise.
     generator : "uniform", "click-bait" or "grid", or nothing
         ``uniform``: r and b uniform on [0, 1]. ``click-bait``: anti-correlated, what pays now
         wears people out (b = 1 - r, blurred by ``spread``). ``grid``: all pairs from an even
@@ -61,7 +97,8 @@ class ArmsConfig:
 def make_arms(config: ArmsConfig, base: Path) -> tuple[FloatArray, FloatArray]:
     """Return ``r`` and ``b``, each of shape (K,)."""
     if config.file is not None:
-        return read_arms(base / config.file)
+        found = read_arms(base / config.file)
+        return np.array(found.r), np.array(found.b)
     assert config.n is not None
     if config.generator == "grid":
         side = np.linspace(0, 1, config.n)
@@ -75,8 +112,21 @@ def make_arms(config: ArmsConfig, base: Path) -> tuple[FloatArray, FloatArray]:
     return r, np.clip(blurred, 0, 1)
 
 
-def read_arms(path: Path) -> tuple[FloatArray, FloatArray]:
-    """Read columns ``r`` and ``b`` of a CSV file; errors name the line."""
+def arms_parameters(config: ArmsConfig, base: Path) -> dict[str, object]:
+    """Return what the arms say about an environment: ``r``, ``b``, perhaps ``lam`` and ``q0``."""
+    r, b = make_arms(config, base)
+    found: dict[str, object] = {"r": r, "b": b}
+    if config.file is not None:
+        file = read_arms(base / config.file)
+        found |= {"lam": file.lam} if file.lam is not None else {}
+        found |= {"q0": file.q0} if file.q0 is not None else {}
+    return found
+
+
+def read_arms(path: Path) -> ArmsFile:
+    """Read a CSV file's columns ``r`` and ``b``, or a TOML file; errors name the line or key."""
+    if path.suffix != ".csv":
+        return structure(ArmsFile, read_toml(path), str(path))
     r: list[float] = []
     b: list[float] = []
     try:
@@ -99,7 +149,7 @@ def read_arms(path: Path) -> tuple[FloatArray, FloatArray]:
         raise InvalidValueError(f"{path.name} is not a CSV file: {error}") from None
     if not r:
         raise InvalidValueError(f"{path.name}: has no arms")
-    return np.array(r), np.array(b)
+    return ArmsFile(r, b)
 
 
 def _number(text: str | None, column: str, where: str) -> float:

@@ -15,7 +15,7 @@ from typing import Annotated, Literal, NamedTuple, get_args, get_origin, get_typ
 import numpy as np
 from attrs import AttrsInstance, field, fields, frozen
 
-from bdes_framework.arms import ArmsConfig, make_arms
+from bdes_framework.arms import ArmsConfig, arms_parameters
 from bdes_framework.cells import Cell, Part, cell_key
 from bdes_framework.errors import BdesError, ConfigError, InvalidValueError, Mistake
 from bdes_framework.expressions import evaluate
@@ -314,7 +314,7 @@ class _Checker:
                 raise ConfigError([Mistake(path, "stands for r and b: give one or the other")])
             config = structure(ArmsConfig, arms, self._source, path)
             try:
-                values["r"], values["b"] = make_arms(config, self._base)
+                values = arms_parameters(config, self._base) | values
             except InvalidValueError as error:
                 raise ConfigError([Mistake(path, str(error))], self._source) from None
         return values

@@ -104,13 +104,20 @@ def _listed(entry: Entry) -> Schema:
     required = ["use", *table["required"]]
     if entry.kind is not Kind.ENVIRONMENT or not takes_arms(entry.config):
         return table | {"properties": properties, "required": required}
-    arms = {name for name in ("r", "b") if name in required}
+    arms = sorted({"r", "b"} & set(required))
+    rate = sorted({"lam"} & set(required))
+    none: Schema = {"r": False, "b": False}
     return table | {
         "properties": properties | {"arms": _arms()},
-        "required": [name for name in required if name not in arms],
+        "required": [name for name in required if name not in (*arms, *rate)],
         "oneOf": [
-            {"required": ["arms"], "properties": {"r": False, "b": False}},
-            {"required": sorted(arms), "properties": {"arms": False}},
+            # A file may bring lam with the arms; nothing else can.
+            {"required": ["arms"], "properties": none | {"arms": {"required": ["file"]}}},
+            {
+                "required": ["arms", *rate],
+                "properties": none | {"arms": {"required": ["generator"]}},
+            },
+            {"required": [*arms, *rate], "properties": {"arms": False}},
         ],
     }
 

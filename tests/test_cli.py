@@ -28,6 +28,8 @@ def test_help_fits_one_screen_and_names_every_command() -> None:
     assert len(done.stdout.splitlines()) <= 24
     for command in (
         "plugins",
+        "fit",
+        "plan",
         "init",
         "check",
         "run",

@@ -22,6 +22,8 @@ CONFIGURATIONS: list[tuple[str, dict[str, Any]]] = [
     ("etc-unknown-arm", {"tuning": "paper"}),
     ("etc-unknown-arm", {"samples": 2, "explore_at_most": 0.9}),
     ("exp3p", {}),
+    ("posterior", {}),
+    ("posterior", {"lam_prior": 0.2, "trust_lam": False, "draws": 1, "growth": 0.3}),
     ("sticky", {}),
     ("sticky", {"width": 0.01}),
     ("unknown-lambda", {}),
@@ -69,7 +71,9 @@ def test_it_plays_whatever_the_arms_and_the_rate(
     assert simulate(world, build(name, problem, **parameters), 260).total_reward >= 0
 
 
-@pytest.mark.parametrize("name", ["etc", "etc-unknown-arm", "unknown-lambda", "sticky"])
+@pytest.mark.parametrize(
+    "name", ["etc", "etc-unknown-arm", "posterior", "unknown-lambda", "sticky"]
+)
 def test_a_first_state_other_than_one_is_taken_into_account_or_does_no_harm(name: str) -> None:
     for q0 in (0.0, 0.3, 5.0):
         instance = Instance([0.1, 0.05], [0.2, 1.0], 0.2, q0)
@@ -105,6 +109,12 @@ def test_a_policy_that_needs_to_know_more_says_what_to_use_instead(
         ("etc", {"tuning": "papers"}),
         ("etc", {"planner": "certifed"}),
         ("etc-unknown-arm", {"epsilon": float("inf")}),
+        ("posterior", {"lam_prior": 1.0}),
+        ("posterior", {"lam_deviation": 0.0}),
+        ("posterior", {"growth": 1.0}),
+        ("posterior", {"redraw": 0.0}),
+        ("posterior", {"draws": 0}),
+        ("posterior", {"width": -1.0}),
         ("sticky", {"batches": 0}),
         ("sticky", {"width": -1.0}),
         ("unknown-lambda", {"fast": -0.1}),
@@ -182,7 +192,7 @@ def test_memory_stays_flat_over_a_hundred_million_rounds(
     assert float(done.stdout) < 400
 
 
-@pytest.mark.parametrize("name", ["etc", "sticky", "etc-unknown-arm"])
+@pytest.mark.parametrize("name", ["etc", "posterior", "sticky", "etc-unknown-arm"])
 def test_more_rounds_than_the_horizon_are_refused_not_played_for_ever(name: str) -> None:
     plugins = bdes.load_plugins()
     for fused in (True, False):

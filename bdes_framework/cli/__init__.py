@@ -16,6 +16,7 @@ COMMANDS_GROUP = "bdes_framework.commands"
 
 _OWN_COMMANDS = {
     "plugins": ("bdes_framework.cli.plugins:plugins", "List plugins, and what went wrong."),
+    "fit": ("bdes_framework.cli.fit:fit", "Estimate arms from a log of pulls."),
     "plan": ("bdes_framework.cli.plan:plan", "Plan the best schedule for arms one knows."),
     "init": ("bdes_framework.cli.start:init", "Write a commented experiment file to start from."),
     "check": ("bdes_framework.cli.run:check", "Check an experiment file without running it."),
@@ -108,10 +109,9 @@ def _load_foreign(point: EntryPoint) -> click.Command:
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="bdes %(version)s")
 def bdes() -> None:
-    """Bandits with deterministically evolving states.
+    """Bandits with deterministically evolving states: plan, learn, compare.
 
-    Describe an experiment in a TOML file and run it; environments, policies, planners and
-    noise models are plugins, found wherever they are installed.
+    An experiment is a TOML file; what plays in it are plugins, found where installed.
     """
 
 

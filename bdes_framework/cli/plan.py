@@ -4,7 +4,7 @@ import csv
 import json
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -15,16 +15,14 @@ from rich.progress import Progress, TextColumn, track
 from rich.table import Table
 from rich.text import Text
 
-from bdes_framework.arms import read_arms
+from bdes_framework.arms import ArmsFile, read_arms
 from bdes_framework.errors import ConfigError, InvalidValueError, Mistake
 from bdes_framework.interfaces import Kind
 from bdes_framework.loading import load_plugins
 from bdes_framework.manager import Plugins
 from bdes_framework.model import Instance
 from bdes_framework.planning import PlanReport, report_plan
-from bdes_framework.structuring import structure
-from bdes_framework.text import quoted
-from bdes_framework.tomlfile import read_toml
+from bdes_framework.text import one_line, quoted
 from bdes_framework.types import FloatArray
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -32,26 +30,6 @@ _SHOWN = 50
 _BLOCK = 1 << 16
 _LARGEST_JSON = 10_000_000
 _FIRST_WORK = 1 << 22
-
-
-@attrs.frozen
-class PlanFile:
-    """A TOML file of arms for ``bdes plan``.
-
-    Parameters
-    ----------
-    r, b : list of float
-        One number per arm.
-    lam : float
-        How far one pull moves the state.
-    q0 : float
-        The state at the first pull.
-    """
-
-    r: list[float]
-    b: list[float]
-    lam: float | None = None
-    q0: float = 1.0
 
 
 @click.command()
@@ -85,7 +63,8 @@ def plan(
         raise click.UsageError(f"--out must end in .csv or .json, got {quoted(out.name)}")
     if out is not None and out.suffix == ".json" and horizon > _LARGEST_JSON:
         raise click.UsageError(f"JSON holds {_LARGEST_JSON:,} rounds at most; write a .csv")
-    instance = _instance(file, r, b, lam, q0)
+    known = ArmsFile([], []) if file is None else read_arms(file)
+    instance = _instance(known, r, b, lam, q0)
     plugins = load_plugins()
     ref: dict[str, object] = {"use": planner, **_settings(settings)}
     console = Console()
@@ -93,28 +72,23 @@ def plan(
                   console=Console(stderr=True), transient=True) as progress:  # fmt: skip
         progress.add_task(f"{horizon:,} pulls of {instance.n_arms} arms", total=None)
         report = _within(plugins, instance, horizon, ref, seconds)
-    _show(console, report, horizon)
+    _show(console, report, horizon, known.names or [])
     if out is not None:
         _write(report, horizon, out)
         console.print(Text(f"wrote {out}"))
 
 
 def _instance(
-    file: Path | None, r: str | None, b: str | None, lam: float | None, q0: float | None
+    known: ArmsFile, r: str | None, b: str | None, lam: float | None, q0: float | None
 ) -> Instance:
     """Take arms from the file, and whatever flags say on top of it."""
-    known = PlanFile(r=[], b=[])
-    if file is not None and file.suffix == ".csv":
-        pays, ends = read_arms(file)
-        known = PlanFile(pays.tolist(), ends.tolist())
-    elif file is not None:
-        known = structure(PlanFile, read_toml(file), str(file))
     pay = _numbers("--r", r) if r is not None else known.r
     end = _numbers("--b", b) if b is not None else known.b
     rate = lam if lam is not None else known.lam
     if not pay or not end or rate is None:
         raise click.UsageError("need a FILE or --r and --b, and a lam: see 'bdes plan --help'")
-    return Instance(pay, end, rate, q0 if q0 is not None else known.q0)
+    state = q0 if q0 is not None else known.q0
+    return Instance(pay, end, rate, 1.0 if state is None else state)
 
 
 def _numbers(flag: str, text: str) -> list[float]:
@@ -165,7 +139,7 @@ def _within(
         work *= 2
 
 
-def _show(console: Console, report: PlanReport, horizon: int) -> None:
+def _show(console: Console, report: PlanReport, horizon: int, names: Sequence[str]) -> None:
     plan = report.plan
     table = Table.grid(padding=(0, 2))
     rows = {
@@ -185,9 +159,13 @@ def _show(console: Console, report: PlanReport, horizon: int) -> None:
     shares = Table(pad_edge=False, box=None, header_style="bold")
     for heading in ("Arm", "r", "b", "Share"):
         shares.add_column(heading, justify="right")
+    shares.add_column("Name" if names else "")
     for arm in np.flatnonzero(report.shares).tolist():
         numbers = (report.instance.r[arm], report.instance.b[arm])
-        shares.add_row(str(arm), *(f"{n:g}" for n in numbers), f"{report.shares[arm]:.1%}")
+        # Names come from other people's logs; arms given by flags on top may be more.
+        name = one_line(names[arm], 40) if arm < len(names) else ""
+        texts = (str(arm), *(f"{n:.4g}" for n in numbers), f"{report.shares[arm]:.1%}", name)
+        shares.add_row(*map(Text, texts))
     console.print(shares)
     first = report.rounds(0, min(_SHOWN, horizon))[1]
     console.print(Text(f"state, first {first.size} pulls  {_spark(first)}"))

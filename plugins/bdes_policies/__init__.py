@@ -10,12 +10,13 @@ BDES_API_VERSION = 1
 
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
-    """Register the paper's algorithms, a wider UCB, and a choice among them."""
+    """Register the paper's algorithms, a wider UCB, a choice among them, and ``posterior``."""
     from bdes_policies import (
         auto,
         etc,
         etc_unknown_arm,
         exp3p,
+        posterior,
         sticky,
         unknown_lambda,
         wide_ucb,
@@ -25,6 +26,7 @@ def bdes_register(registrar: Registrar) -> None:
     registrar.policy("etc", etc.EtcConfig, etc.build)
     registrar.policy("etc-unknown-arm", etc_unknown_arm.EtcUnknownArmConfig, etc_unknown_arm.build)
     registrar.policy("exp3p", exp3p.Exp3pConfig, exp3p.build)
+    registrar.policy("posterior", posterior.PosteriorConfig, posterior.build)
     registrar.policy("sticky", sticky.StickyConfig, sticky.build)
     registrar.policy("unknown-lambda", unknown_lambda.UnknownLambdaConfig, unknown_lambda.build)
     registrar.policy("wide-ucb", wide_ucb.WideUcbConfig, wide_ucb.build)

@@ -1,0 +1,262 @@
+"""From a log of pulls to its parameters: :func:`fit`.
+
+The estimates are the mode of the posterior in logit coordinates, found by Fisher scoring: the
+likelihood is explicit for every row (see :mod:`bdes_framework.likelihood`), one step costs one
+sweep, and a few steps are enough. As it may have several modes in ``lam``, scoring starts from
+rates all over (0, 1), each on as many of the first rows as it needs to show itself.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from attrs import frozen
+
+from bdes_framework.coordinates import UNKNOWN_RATE, Coordinates, RatePrediction, logit
+from bdes_framework.fits import Fit, ModelScore, intervals
+from bdes_framework.goodness import check_fit
+from bdes_framework.identification import unidentified
+from bdes_framework.likelihood import fresh_state, sweep_information, sweep_log_likelihood
+from bdes_framework.logs import Log
+from bdes_framework.model import Instance, as_rate
+from bdes_framework.types import FloatArray
+
+_TOLERANCE = 1e-6
+"""Scoring ends when the next step is shorter than a thousandth of a standard deviation."""
+_ROUGHLY = 1e-2
+_FIRST_STEPS = 20
+_SECOND_STEPS = 5
+_MOST_STEPS = 100
+_LONGEST_STEP = 2.0
+_LEAST_DAMPING = 0.01
+_QUIET_STEPS = 3
+_ROUNDING = 1e-10
+"""A sum of very many logarithms is no more exact than this."""
+_RATES = (0.95, 0.7, 0.4, 0.2, 0.08, 0.03, 0.01)
+_FEWEST_ROWS = 20_000
+_MOST_FIRST_ROWS = 500_000
+_FIRST_KEPT = 4
+_SECOND_KEPT = 2
+
+
+def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None = 1.0) -> Fit:
+    """Estimate ``r``, ``b`` and ``lam`` from every row of a log.
+
+    Parameters
+    ----------
+    log : Log
+        Arms and rewards, of one sequence or of many independent ones.
+    lam : float, RatePrediction or nothing
+        The evolution rate: known, predicted, or unknown.
+    q0 : float or None
+        The state at which each sequence begins. None if it is unknown but the same for all:
+        then states are measured in units of it, so that the fit has ``q0 = 1`` and ``b`` may
+        exceed 1. (``(c*r, b/c, q0/c)`` is the same problem for every c.)
+
+    Returns
+    -------
+    Fit
+        Estimates, intervals, comparisons, and warnings about what the log does not tell.
+
+    Notes
+    -----
+    Priors are weak: Beta(1/2, 1/2) for every ``r`` and ``b``, or for ``b / (1 + b)`` where
+    ``q0`` is unknown; logit(lam) normal around 0 with deviation 5. They give an answer where a
+    log says nothing (the intervals of an arm that was never played are 0 to 1), and weigh
+    as much as one row where it says something.
+
+    Examples
+    --------
+    >>> ads = Instance(r=[0.8, 0.3], b=[0.2, 1.0], lam=0.1)
+    >>> rng = np.random.default_rng(1)
+    >>> arms = np.repeat(rng.integers(0, 2, 500), 8)
+    >>> rewards = rng.random(4000) < ads.expected_rewards(arms)
+    >>> found = fit(Log(arms, rewards))
+    >>> found.lam_interval[0] < 0.1 < found.lam_interval[1]
+    True
+    """
+    rate = lam if isinstance(lam, RatePrediction) else UNKNOWN_RATE if lam is None else as_rate(lam)
+    start = 1.0 if q0 is None else Instance([0.0], [0.0], 0.0, q0).q0
+    coordinates = Coordinates(log.n_arms, rate, start, bounded=q0 is not None)
+    mode = _search(log, coordinates)
+    return _described(log, coordinates, mode)
+
+
+@frozen(eq=False)
+class _Mode:
+    """A point of the posterior, with what one sweep says about it."""
+
+    theta: FloatArray
+    log_likelihood: float
+    objective: float
+    score: FloatArray
+    precision: FloatArray
+
+
+def _search(log: Log, coordinates: Coordinates) -> _Mode:
+    """Score from several rates on parts of the log, then the best of them on all of it."""
+    rough: list[FloatArray] = []
+    for first, n_rows in _starts(log, coordinates):
+        part = log.first(n_rows)
+        start = _at(part, coordinates, first)
+        rough.append(_scored(start, part, coordinates, _ROUGHLY, _FIRST_STEPS).theta)
+    # Judged on the same rows: what was found on few rows is worse on many, right or wrong.
+    part = log.first(_MOST_FIRST_ROWS)
+    rough.sort(key=lambda theta: -_objective(part, coordinates, theta))
+    found: list[_Mode] = []
+    for rows, kept, tolerance, steps in (
+        (part, _FIRST_KEPT, _ROUGHLY, _SECOND_STEPS),
+        (log, _SECOND_KEPT, _ROUGHLY, _SECOND_STEPS),
+        (log, 1, _TOLERANCE, _MOST_STEPS),
+    ):
+        found = [
+            _scored(_at(rows, coordinates, theta), rows, coordinates, tolerance, steps)
+            for theta in _distinct(rough)[:kept]
+        ]
+        found.sort(key=lambda mode: -mode.objective)
+        rough = [mode.theta for mode in found]
+    return found[0]
+
+
+def _starts(log: Log, coordinates: Coordinates) -> Iterator[tuple[FloatArray, int]]:
+    """Yield first guesses, and how many rows are needed to tell whether they are right."""
+    pulls, paid = log.totals()
+    level = (paid + 1) / (pulls + 2)
+    theta = np.zeros(coordinates.size)
+    # As if the state had been 0.7 throughout; b = 0.7 keeps it there.
+    guess = np.clip(level / 0.7, 1e-6, 0.95)
+    theta[: log.n_arms] = np.log(guess / (1 - guess))
+    theta[log.n_arms : 2 * log.n_arms] = logit(0.7) if coordinates.bounded else np.log(0.7)
+    if not isinstance(coordinates.lam, RatePrediction):
+        yield theta, log.n_rows
+        return
+    # Below it, the state hardly moves within any sequence, or any part that is tried first.
+    least = 0.3 / min(log.longest, _MOST_FIRST_ROWS)
+    rates = [rate for rate in _RATES if rate > least]
+    while rates and rates[-1] / 10 > least:
+        rates.append(rates[-1] / 10)
+    for rate in [coordinates.lam.lam, *rates]:
+        theta[-1] = logit(rate)
+        n_rows = max(_FEWEST_ROWS, 500 * log.n_arms, min(int(100 / rate), _MOST_FIRST_ROWS))
+        yield theta.copy(), n_rows
+
+
+def _distinct(thetas: list[FloatArray]) -> list[FloatArray]:
+    kept: list[FloatArray] = []
+    for theta in thetas:
+        if all(np.abs(theta[-1] - other[-1]) > 0.2 for other in kept):
+            kept.append(theta)
+    return kept
+
+
+def _scored(
+    mode: _Mode, log: Log, coordinates: Coordinates, tolerance: float, most_steps: int
+) -> _Mode:
+    """Go uphill by Fisher scoring until the next step is shorter than asked.
+
+    In a corner of the parameters the expected information says little about the real
+    curvature, and steps are too long; then they are damped (Levenberg, Marquardt), and the end
+    is where they no longer gain anything.
+    """
+    damping, quiet_steps = 0.0, 0
+    rounding = _ROUNDING * abs(mode.objective)
+    tolerance = max(tolerance, rounding)  # a smaller gain could not be seen
+    for _ in range(most_steps):
+        damped = mode.precision + damping * np.diag(np.diag(mode.precision))
+        step: FloatArray = np.linalg.solve(damped, mode.score).astype(np.float64)
+        if damping == 0 and float(step @ mode.score) < tolerance:
+            break
+        step *= min(1.0, _LONGEST_STEP / float(np.abs(step).max()))
+        further = _at(log, coordinates, coordinates.moved(mode.theta, step))
+        gain = further.objective - mode.objective
+        if gain < -rounding:
+            damping = max(10 * damping, _LEAST_DAMPING)
+            continue
+        mode = further
+        damping = damping / 10 if damping > _LEAST_DAMPING else 0.0
+        quiet_steps = quiet_steps + 1 if gain < tolerance else 0
+        if quiet_steps == _QUIET_STEPS:
+            break
+    return mode
+
+
+def _objective(log: Log, coordinates: Coordinates, theta: FloatArray) -> float:
+    at = coordinates.instance(theta)
+    value, _ = sweep_log_likelihood(
+        log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0, at.q0
+    )
+    return value + coordinates.log_prior(theta)
+
+
+def _at(log: Log, coordinates: Coordinates, theta: FloatArray) -> _Mode:
+    at = coordinates.instance(theta)
+    size, free = 2 * at.n_arms + 2, coordinates.free
+    score, information = np.zeros(size), np.zeros((size, size))
+    state = fresh_state(at.n_arms, at.q0)
+    value = sweep_information(
+        log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0, state, score, information
+    )
+    slopes = coordinates.slopes(theta)
+    return _Mode(
+        theta=theta,
+        log_likelihood=value,
+        objective=value + coordinates.log_prior(theta),
+        score=slopes * score[free] + coordinates.prior_score(theta),
+        precision=information[np.ix_(free, free)] * np.outer(slopes, slopes)
+        + np.diag(coordinates.prior_precision(theta)),
+    )
+
+
+def _described(log: Log, coordinates: Coordinates, mode: _Mode) -> Fit:
+    n, theta = log.n_arms, mode.theta
+    instance, slopes = coordinates.instance(theta), coordinates.slopes(theta)
+    deviations = _root_of_inverse(mode.precision)
+    covariance: FloatArray = deviations @ deviations.T
+    natural = np.zeros((2 * n + 1, 2 * n + 1))
+    free = coordinates.free
+    natural[np.ix_(free, free)] = covariance * np.outer(slopes, slopes)
+    ends = intervals(coordinates, theta, np.sqrt(np.diag(covariance)))
+    inner = natural[np.ix_(free, free)]
+    goodness, states = check_fit(log, instance, free, inner)
+    pulls, _ = log.totals()
+    played = int((pulls > 0).sum())
+    n_parameters = 2 * played + coordinates.size - 2 * n
+    return Fit(
+        instance=instance,
+        names=log.names,
+        pulls=pulls,
+        covariance=natural,
+        r_interval=ends[:n],
+        b_interval=ends[n : 2 * n],
+        lam_interval=(float(ends[-1, 0]), float(ends[-1, 1])),
+        evolving=ModelScore(mode.log_likelihood, n_parameters, log.n_rows),
+        stationary=ModelScore(_stationary(log), played, log.n_rows),
+        goodness=goodness,
+        warnings=tuple(unidentified(log, coordinates, theta, covariance, ends, states)),
+        coordinates=coordinates,
+        centre=theta,
+        deviations=deviations,
+    )
+
+
+def _root_of_inverse(precision: FloatArray) -> FloatArray:
+    """Return the triangular root of the covariance; rounding makes no variance negative.
+
+    Cholesky's would do where rounding does no harm; draws are to be the same everywhere, and
+    the triangular root is unique.
+    """
+    eigenvalues, vectors = np.linalg.eigh(precision)
+    least = max(1e-8, eigenvalues.size * float(np.finfo(float).eps * eigenvalues[-1]))
+    root = vectors / np.sqrt(np.maximum(eigenvalues, least))
+    upper = np.linalg.qr(root.T, mode="r")
+    triangular: FloatArray = (upper * np.sign(np.diag(upper))[:, None]).T
+    return triangular
+
+
+def _stationary(log: Log) -> float:
+    """Return the log-likelihood of the model in which every arm pays its own mean."""
+    pulls, paid = log.totals()
+    total = 0.0
+    for part in (paid, pulls - paid):
+        some = part > 0
+        total += float(np.sum(part[some] * np.log(part[some] / pulls[some])))
+    return total

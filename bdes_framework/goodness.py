@@ -1,0 +1,209 @@
+"""Does a fitted model predict the rewards it was fitted to? A chi-square over bins.
+
+Rows are put into bins by their predicted probability, and the rewards of each bin are compared
+with their expectation. Fitting has drawn the two together; the covariance of the differences
+allows for it, so that the statistic has a chi-square distribution whatever K is (a
+Rao-Robson-Nikulin statistic).
+"""
+
+import math
+
+import numpy as np
+from attrs import frozen
+
+from bdes_framework.kernels import compiled
+from bdes_framework.likelihood import LEAST_PROBABILITY, AnyIntArray, fresh_state
+from bdes_framework.logs import Log
+from bdes_framework.model import Instance
+from bdes_framework.types import FloatArray, IntArray
+
+N_BINS = 20
+_CELLS = 4096
+_LOGIT_RANGE = 24.0
+_LEAST_EIGENVALUE = 0.1
+"""Directions in which fitting leaves less than this of the variance show nothing but rounding
+and curvature."""
+
+
+@frozen(eq=False)
+class GoodnessOfFit:
+    """Predicted against observed rewards, bin by bin.
+
+    Parameters
+    ----------
+    rows : array of float, shape (B,)
+        How many rows each bin has; bins hold about equally many, in order of their predicted
+        probability.
+    predicted, observed : arrays of float, shape (B,)
+        The mean predicted probability, and the mean reward.
+    statistic : float
+        The chi-square statistic.
+    freedom : int
+        Its degrees of freedom; 0 if the bins leave nothing to check.
+    p_value : float
+        How often a log of the fitted model would fit no better; 1 with no freedom. Below 0.01
+        the model does not describe the log.
+    """
+
+    rows: FloatArray
+    predicted: FloatArray
+    observed: FloatArray
+    statistic: float
+    freedom: int
+    p_value: float
+
+
+@frozen
+class States:
+    """How much the fitted state varied over the rows of a log."""
+
+    mean: float
+    deviation: float
+
+
+def check_fit(
+    log: Log, instance: Instance, free: IntArray, covariance: FloatArray
+) -> tuple[GoodnessOfFit, States]:
+    """Bin the rows of a log by what the fitted instance predicts.
+
+    ``covariance`` is that of the parameters named by ``free``, among r, b, lam and q0.
+    """
+    at = (instance.r, instance.b, instance.lam, instance.q0)
+    cells, moments = np.zeros(_CELLS, dtype=np.int64), np.zeros(2)
+    _count_cells(log.arms, log.starts, *at, cells, moments)
+    mean = float(moments[0]) / log.n_rows
+    states = States(mean, math.sqrt(max(0.0, float(moments[1]) / log.n_rows - mean**2)))
+    bin_of, n_bins = _bins(cells)
+    sums = np.zeros((n_bins, 4))
+    slopes = np.zeros((n_bins, 2 * log.n_arms + 2))
+    memory = fresh_state(log.n_arms, instance.q0)
+    _sum_bins(log.arms, log.rewards, log.starts, *at, memory, bin_of, sums, slopes)
+    rows, predicted, observed, variance = sums.T
+    statistic, freedom = _chi_square(observed - predicted, variance, slopes[:, free], covariance)
+    found = GoodnessOfFit(
+        rows=rows,
+        predicted=predicted / rows,
+        observed=observed / rows,
+        statistic=statistic,
+        freedom=freedom,
+        p_value=chi_square_tail(statistic, freedom),
+    )
+    return found, states
+
+
+def _bins(cells: IntArray) -> tuple[IntArray, int]:
+    """Join neighbouring cells into at most N_BINS bins of about equally many rows."""
+    before = np.cumsum(cells) - cells
+    wanted = np.minimum(before * N_BINS // max(int(cells.sum()), 1), N_BINS - 1)
+    used, bin_of = np.unique(wanted[cells > 0], return_inverse=True)
+    whole = np.zeros(_CELLS, dtype=np.int64)
+    whole[cells > 0] = bin_of
+    return whole, used.size
+
+
+def _chi_square(
+    differences: FloatArray, variance: FloatArray, slopes: FloatArray, covariance: FloatArray
+) -> tuple[float, int]:
+    scale = np.sqrt(variance)
+    scaled = slopes / scale[:, None]
+    left = np.eye(scale.size) - scaled @ covariance @ scaled.T
+    eigenvalues, vectors = np.linalg.eigh(left)
+    kept = eigenvalues > _LEAST_EIGENVALUE
+    along = (differences / scale) @ vectors[:, kept]
+    return float(np.sum(along**2 / eigenvalues[kept])), int(kept.sum())
+
+
+def chi_square_tail(statistic: float, freedom: int) -> float:
+    """Return the probability that a chi-square variable exceeds ``statistic``.
+
+    The finite sum for whole degrees of freedom.
+
+    >>> round(chi_square_tail(3.841, 1), 4), round(chi_square_tail(18.307, 10), 4)
+    (0.05, 0.05)
+    """
+    if freedom == 0 or statistic <= 0:
+        return 1.0
+    half = statistic / 2
+    if freedom % 2:
+        total, power = math.erfc(math.sqrt(half)), 0.5
+    else:
+        total, power = math.exp(-half), 1.0
+    while power < freedom / 2:
+        total += math.exp(power * math.log(half) - half - math.lgamma(power + 1))
+        power += 1
+    return min(total, 1.0)
+
+
+@compiled
+def _cell(mu: float) -> int:
+    place = (math.log(mu / (1.0 - mu)) / _LOGIT_RANGE + 1.0) / 2.0
+    return min(max(int(place * _CELLS), 0), _CELLS - 1)
+
+
+@compiled
+def _count_cells(
+    arms: AnyIntArray,
+    starts: IntArray,
+    r: FloatArray,
+    b: FloatArray,
+    lam: float,
+    q0: float,
+    cells: IntArray,
+    moments: FloatArray,
+) -> None:
+    """Count rows in fine cells of the predicted logit; sum the states and their squares."""
+    q = q0
+    following = 0
+    for t in range(arms.size):
+        if following < starts.size and starts[following] == t:
+            following += 1
+            q = q0
+        arm = arms[t]
+        mu = min(max(r[arm] * q, LEAST_PROBABILITY), 1.0 - LEAST_PROBABILITY)
+        cells[_cell(mu)] += 1
+        moments[0] += q
+        moments[1] += q * q
+        q = q + lam * (b[arm] - q)
+
+
+@compiled
+def _sum_bins(
+    arms: AnyIntArray,
+    rewards: AnyIntArray,
+    starts: IntArray,
+    r: FloatArray,
+    b: FloatArray,
+    lam: float,
+    q0: float,
+    state: FloatArray,
+    bin_of: IntArray,
+    sums: FloatArray,
+    slopes: FloatArray,
+) -> None:
+    """Sum rows, predictions, rewards, variances, and the slopes of the predictions, by bin."""
+    n_arms = r.size
+    n = n_arms + 2
+    d = state[:n].copy()
+    q = q0
+    following = 0
+    for t in range(arms.size):
+        if following < starts.size and starts[following] == t:
+            following += 1
+            d[:] = 0.0
+            d[n_arms + 1] = 1.0
+            q = q0
+        arm = arms[t]
+        mu = min(max(r[arm] * q, LEAST_PROBABILITY), 1.0 - LEAST_PROBABILITY)
+        place = bin_of[_cell(mu)]
+        sums[place, 0] += 1.0
+        sums[place, 1] += mu
+        sums[place, 2] += rewards[t]
+        sums[place, 3] += mu * (1.0 - mu)
+        slopes[place, arm] += q
+        for j in range(n):
+            slopes[place, n_arms + j] += r[arm] * d[j]
+            x = d[j] * (1.0 - lam)
+            d[j] = x if abs(x) > 1e-100 else 0.0
+        d[arm] += lam
+        d[n_arms] += b[arm] - q
+        q = q + lam * (b[arm] - q)

@@ -1,0 +1,106 @@
+"""What a log cannot tell about its arms, said in plain words."""
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bdes_framework.coordinates import Coordinates
+from bdes_framework.goodness import States
+from bdes_framework.logs import Log
+from bdes_framework.text import ascii_controls
+from bdes_framework.types import FloatArray, IntArray
+
+BoolArray: TypeAlias = NDArray[np.bool_]
+
+_RARELY = 30
+_HARDLY_MOVED = 0.02
+_HARDLY_ANYTHING = 0.7
+_WIDE_SCALE = 0.1
+_WIDE_RATE = 1.0
+_SHOWN = 5
+
+
+def unidentified(
+    log: Log,
+    coordinates: Coordinates,
+    theta: FloatArray,
+    covariance: FloatArray,
+    ends: FloatArray,
+    states: States,
+) -> Iterator[str]:
+    """Yield warnings; ``covariance`` is that of ``theta``, ``ends`` the intervals of r, b, lam."""
+    n = log.n_arms
+    pulls, _ = log.totals()
+    never, rarely = pulls == 0, (pulls > 0) & (pulls < _RARELY)
+    if never.any():
+        yield f"never played, so nothing is known of {_arms(log, never)}"
+    if rarely.any():
+        yield f"played fewer than {_RARELY} times: {_arms(log, rarely)}"
+    errors = np.sqrt(np.diag(covariance))
+    prior_errors = 1 / np.sqrt(coordinates.prior_precision(theta))
+    vague = errors > _HARDLY_ANYTHING * prior_errors
+    still = states.deviation <= _HARDLY_MOVED * states.mean
+    if still:
+        yield (
+            "the state hardly varied over the log, so it says little about b and lam:"
+            " play runs of several arms"
+        )
+    yield from _about_rate(log, coordinates, ends[-1], errors)
+    loose = vague[n : 2 * n] & ~never
+    if loose.any() and not still:
+        yield f"the log says hardly anything about b of {_arms(log, loose)}"
+    yield from _about_scale(n, coordinates, theta, covariance, pulls)
+    yield from _at_boundaries(log, ends[n : 2 * n], coordinates.bounded, never | loose)
+
+
+def _about_rate(
+    log: Log, coordinates: Coordinates, ends: FloatArray, errors: FloatArray
+) -> Iterator[str]:
+    if errors.size == 2 * log.n_arms:  # lam is known
+        return
+    low, high = ends
+    if low * log.longest < 0.1:
+        yield "lam cannot be told from 0, at which the state never moves"
+    if high > 0.999:
+        yield "lam cannot be told from 1, at which one pull decides the state"
+    if errors[-1] > _WIDE_RATE:
+        yield f"lam is known only to lie between {low:.2g} and {high:.2g}"
+
+
+def _about_scale(
+    n: int, coordinates: Coordinates, theta: FloatArray, covariance: FloatArray, pulls: IntArray
+) -> Iterator[str]:
+    """Warn if ``(c*r, b/c)`` explains the log as well, over a wide range of c."""
+    if not coordinates.bounded:
+        yield "q0 is unknown: r and b are in units of it, and only products r·b/q0 compare"
+    played = pulls > 0
+    slopes, parameters = coordinates.slopes(theta), coordinates.instance(theta)
+    weights = np.zeros((2, theta.size))
+    for sign, row in ((-1, 0), (1, 1)):
+        weights[row, :n] = played * slopes[:n] / parameters.r
+        weights[row, n : 2 * n] = sign * played * slopes[n : 2 * n] / parameters.b
+    scale, product = np.sqrt(np.diag(weights @ covariance @ weights.T)) / (2 * played.sum())
+    if scale > _WIDE_SCALE and scale > 3 * product:
+        yield (
+            "r and b are known only up to a common factor: (c·r, b/c) explains the log as well"
+            f" for c from {np.exp(-1.96 * scale):.2g} to {np.exp(1.96 * scale):.2g}; rows right"
+            " after the start of a sequence would tell"
+        )
+
+
+def _at_boundaries(log: Log, ends: FloatArray, bounded: bool, loose: BoolArray) -> Iterator[str]:
+    bottom = (ends[:, 1] < 0.05) & ~loose
+    top = (ends[:, 0] > 0.9) & (ends[:, 1] > 0.99) & bounded & ~loose
+    for where, value in ((bottom, 0), (top, 1)):
+        if where.any():
+            yield f"b is at its boundary {value} for {_arms(log, where)}"
+
+
+def _arms(log: Log, where: BoolArray) -> str:
+    """Name arms; the names are other people's text."""
+    chosen = np.flatnonzero(where)
+    names = [ascii_controls(log.names[arm])[:40] for arm in chosen[:_SHOWN]]
+    more = f" and {chosen.size - _SHOWN} more" if chosen.size > _SHOWN else ""
+    return f"arm{'s' if chosen.size > 1 else ''} {', '.join(names)}{more}"

@@ -1,0 +1,227 @@
+"""``make posterior``: plays examples/posterior/*.toml, and writes the tables of docs/posterior.md.
+
+Runs resume: what is in their folders is not played again.
+"""
+
+import re
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import altair as alt
+import numpy as np
+from attrs import frozen
+from rich.console import Console
+from rich.progress import Progress
+
+import bdes_framework as bdes
+
+ROOT = Path(__file__).parent.parent
+EXPERIMENTS = ROOT / "examples" / "posterior"
+PAGE = ROOT / "docs" / "posterior.md"
+CHART = ROOT / "docs" / "img" / "posterior.svg"
+BEGIN, END = (
+    "<!-- Written by `make posterior`: begin -->",
+    "<!-- Written by `make posterior`: end -->",
+)
+OURS = "posterior"
+NOT_PAPERS = (OURS, "thompson")
+QUARTER = ("T^-0.75", "0.01", "0.1", "0.5", "0.9", "1-1/sqrt(T)", "1")
+"""Rates at which at most a quarter of the best paper's policy's regret is asked for."""
+LOWER = ("1/T", "3/T")
+
+
+@frozen
+class Row:
+    """Regret of some policies on one kind of instance: a row a policy, a column an instance."""
+
+    kind: str
+    lam: str
+    n_arms: str
+    horizon: int
+    regret: dict[str, bdes.FloatArray]
+
+    def mean(self, policy: str) -> float:
+        return float(self.regret[policy].mean())
+
+    def best_other(self, left_out: Sequence[str]) -> str:
+        return min((name for name in self.regret if name not in left_out), key=self.mean)
+
+
+def play(name: str) -> Path:
+    """Run an experiment, or what is left of it, and return its folder."""
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task(name, total=None)
+        return bdes.run_experiment(
+            EXPERIMENTS / f"{name}.toml",
+            out=ROOT / "runs" / f"posterior-{name}",
+            on_start=lambda total, done: progress.update(task, total=total, completed=done),
+            on_cell=lambda cell, result: progress.advance(task),
+        )
+
+
+def rows_of(folder: Path) -> list[Row]:
+    """Return the regrets of a run, instances side by side."""
+    found: dict[tuple[str, str, str, int], dict[str, list[float]]] = {}
+    for cell in bdes.load_run(folder).cells():
+        if cell.regret is None:
+            raise RuntimeError(f"{cell.policy} on {cell.environment}: {cell.error}")
+        kind, _, axes = cell.environment.partition(" (")
+        key = (kind, _axis(axes, "lam"), _axis(axes, "arms.n"), cell.horizon)
+        found.setdefault(key, {}).setdefault(cell.policy, []).append(cell.regret)
+    return [
+        Row(*key, {name: np.array(values) for name, values in policies.items()})
+        for key, policies in found.items()
+    ]
+
+
+def _axis(text: str, name: str) -> str:
+    match = re.search(rf"\b{re.escape(name)}=([^,]+?)(, |\)$)", text)
+    return match.group(1).removesuffix(".0") if match else ""
+
+
+def wanted(row: Row) -> tuple[str, float]:
+    """Return whose regret ours is compared with at a rate, and what share of it is allowed."""
+    if row.lam == "T^-2":
+        return "thompson", 1.5
+    return row.best_other(NOT_PAPERS), 0.25 if row.lam in QUARTER else 1.0
+
+
+def comparison(rows: Iterable[Row]) -> Iterable[str]:
+    yield "| instances | lam | `posterior` | Thompson | best of the paper's | ratio | asked | |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for row in rows:
+        ours, spread = row.regret[OURS], row.regret[OURS].std(ddof=1)
+        against, share = wanted(row)
+        ratio = row.mean(OURS) / row.mean(against)
+        best = row.best_other(NOT_PAPERS)
+        yield (
+            f"| {row.kind} | {row.lam} | {ours.mean():,.0f} ± {spread / np.sqrt(ours.size):,.0f}"
+            f" | {row.mean('thompson'):,.0f} | {row.mean(best):,.0f} (`{best}`)"
+            f" | {ratio:.2f}{' of Thompson' if against == 'thompson' else ''} | {share:g}"
+            f" | {'held' if ratio <= share else '**not held**'} |"
+        )
+
+
+def every_policy(rows: Sequence[Row], lead: str) -> Iterable[str]:
+    """Return a table of mean regrets, a column a policy."""
+    names = list(rows[0].regret)
+    yield f"| {lead} | " + " | ".join(f"{name}" for name in names) + " |"
+    yield "|---" * (len(names) + 1) + "|"
+    for row in rows:
+        first = ", ".join(
+            part for part in (row.kind, f"K = {row.n_arms}" if row.n_arms else "", row.lam) if part
+        )
+        lowest = min(row.mean(name) for name in names)
+        cells = [f"{row.mean(name):,.0f}" for name in names]
+        marked = [
+            f"**{cell}**" if row.mean(name) == lowest else cell
+            for name, cell in zip(names, cells, strict=True)
+        ]
+        yield f"| {first} | " + " | ".join(marked) + " |"
+
+
+def growth(rows: Sequence[Row]) -> Iterable[str]:
+    """Return mean regret by horizon, and its log-log slope with a bootstrap interval."""
+    horizons = sorted({row.horizon for row in rows})
+    yield "| lam | " + " | ".join(f"T = {t:,}" for t in horizons) + " | slope, 95 % |"
+    yield "|---" * (len(horizons) + 2) + "|"
+    rng = np.random.default_rng(0)
+    logs = np.log(horizons)
+    for lam in dict.fromkeys(row.lam for row in rows):
+        regret = np.array([row.regret[OURS] for row in rows if row.lam == lam])
+        n = regret.shape[1]
+        slopes = [
+            np.polyfit(logs, np.log(regret[:, rng.integers(0, n, n)].mean(axis=1)), 1)[0]
+            for _ in range(2000)
+        ]
+        slope = np.polyfit(logs, np.log(regret.mean(axis=1)), 1)[0]
+        low, high = np.quantile(slopes, (0.025, 0.975))
+        cells = " | ".join(f"{mean:,.0f}" for mean in regret.mean(axis=1))
+        yield f"| {lam} | {cells} | {slope:.2f} ({low:.2f} to {high:.2f}) |"
+
+
+def predictions(rows: Sequence[Row]) -> Iterable[str]:
+    yield "| prediction | mean regret | of that without one |"
+    yield "|---|---|---|"
+    (row,) = rows
+    for name in row.regret:
+        yield f"| {name} | {row.mean(name):,.0f} | {row.mean(name) / row.mean('unknown'):.2f} |"
+
+
+def cost() -> Iterable[str]:
+    """Time the policy alone, environment included, which is next to nothing."""
+    plugins = bdes.load_plugins()
+    arms = {"r": [0.9, 0.7, 0.5, 0.4, 0.2], "b": [0.1, 0.3, 0.5, 0.8, 1.0]}
+    yield "| lam | T = 100,000 | T = 1,000,000 | ratio |"
+    yield "|---|---|---|---|"
+    for lam in (1e-5, 0.01, 0.5):
+        micros = []
+        for horizon in (1_000, 100_000, 1_000_000):  # the first one compiles
+            environment = plugins.environment("bernoulli", seed=1, lam=lam, **arms)
+            policy = plugins.policy(OURS, bdes.Problem(5, horizon), seed=1)
+            begin = time.process_time()
+            bdes.simulate(environment, policy, horizon, keep=False)
+            micros.append((time.process_time() - begin) / horizon * 1e6)
+        yield f"| {lam:g} | {micros[1]:.1f} µs | {micros[2]:.1f} µs | {micros[2] / micros[1]:.2f} |"
+
+
+def chart(rows: Sequence[Row]) -> alt.FacetChart:
+    values = [
+        {"instances": row.kind, "lam": row.lam, "policy": name, "regret": max(row.mean(name), 1.0)}
+        for row in rows
+        for name in row.regret
+    ]
+    order = list(dict.fromkeys(row.lam for row in rows))
+    names = list(rows[0].regret)
+    lines = (
+        alt.Chart(alt.InlineData(values=values, name="posterior"))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("lam:N", sort=order, title="lam", axis=alt.Axis(labelAngle=-45)),
+            y=alt.Y("regret:Q", scale=alt.Scale(type="log"), title="mean DES regret"),
+            color=alt.Color(
+                "policy:N",
+                sort=names,
+                scale=alt.Scale(scheme="tableau10"),
+                legend=alt.Legend(title=None, orient="bottom", columns=5),
+            ),
+            strokeWidth=alt.condition(
+                alt.datum.policy == OURS, alt.value(4), alt.value(1.5), empty=False
+            ),
+        )
+        .properties(width=360, height=300)
+    )
+    both: alt.FacetChart = lines.facet(column=alt.Column("instances:N", title=None)).configure(
+        font="sans-serif", background="white"
+    )
+    return both
+
+
+def main() -> None:
+    rows = {
+        name: rows_of(play(name)) for name in ("compare", "growth", "predictions", "noise", "sizes")
+    }
+    sections = [
+        "### Against the paper's policies",
+        "![Mean regret by rate, for every policy](img/posterior.svg)",
+        "\n".join(comparison(rows["compare"])),
+        "### Growth with the horizon",
+        "\n".join(growth(rows["growth"])),
+        "### Wrong predictions of lam",
+        "\n".join(predictions(rows["predictions"])),
+        "### Gaussian noise, sigma = 0.1",
+        "\n".join(every_policy(rows["noise"], "lam")),
+        "### Two arms and twenty",
+        "\n".join(every_policy(rows["sizes"], "instances, lam")),
+        "### Cost a round",
+        "\n".join(cost()),
+    ]
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text(before + "\n\n".join([BEGIN, *sections, END]) + after)
+    chart(rows["compare"]).save(CHART)
+
+
+if __name__ == "__main__":
+    main()

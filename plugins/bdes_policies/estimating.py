@@ -1,0 +1,310 @@
+"""What a log of pulls says about (r, b, lam): modes of the posterior, and draws around them.
+
+The likelihood of every pull is explicit once (b, lam) are given, so all of them count, also
+those made while the state was moving. Fisher scoring from several starts of lam finds the
+modes; around each the posterior is taken to be normal in (log r, log b, logit lam), the
+coordinates in which a change of scale (c·r, b/c) is a straight line.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import define, field, frozen
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from bdes_framework import (
+    FloatArray,
+    IntArray,
+    fresh_state,
+    sweep_information,
+    sweep_log_likelihood,
+)
+
+_MOST_STEPS = 8
+_ENOUGH = 0.02
+"""Fisher scoring stops when a step would gain about half of this, in log-likelihood."""
+_LONGEST_STEP = 2.0
+_FARTHEST = 25.0
+"""Logits are kept this close to 0."""
+_PRIOR_PRECISION = 2.0
+"""Of log r and log b, in draws: a little tighter than of a uniform r or b, which is 1."""
+_OUT_OF_THE_RACE = 12.0
+"""Modes whose evidence is this far below the best, on a log scale, are dropped."""
+_RESTART_GROWTH = 4.0
+_FORGOTTEN = 7.0
+"""Once less than exp(-7) of the first state is left, nothing says what the scale is."""
+_SLACK = 2.0
+_LEAST_SHARE = 0.02
+_NO_STARTS: IntArray = np.empty(0, dtype=np.int64)
+
+
+@frozen
+class RatePrior:
+    """What is known of logit lam before the first pull.
+
+    Parameters
+    ----------
+    lam : float
+        The rate itself if ``known``; otherwise the most likely one, neither 0 nor 1.
+    deviation : float
+        Of logit lam.
+    known : bool
+        Whether ``lam`` is certain.
+    starts : sequence of float
+        Rates to start looking for modes from.
+    """
+
+    lam: float
+    deviation: float
+    known: bool
+    starts: Sequence[float]
+
+
+@frozen(eq=False)
+class Draw:
+    """One instance that the log allows for."""
+
+    r: FloatArray
+    b: FloatArray
+    lam: float
+
+
+@define(eq=False)
+class Mode:
+    """One mode of the posterior."""
+
+    logits: FloatArray
+    """Shape (2K+1,): of r, b and lam, in this order; that of a known lam is not used."""
+    likelihood: float = -math.inf
+    """On a log scale, as everything here."""
+    objective: float = -math.inf
+    """Log-likelihood plus log prior, in these coordinates."""
+    score: FloatArray = field(factory=lambda: np.empty(0))
+    precision: FloatArray = field(factory=lambda: np.empty(0))
+    information: FloatArray = field(factory=lambda: np.empty(0))
+    """Shape (2K+1, 2K+1): of r, b and lam themselves, without the prior."""
+    evidence: float = -math.inf
+    centre: FloatArray = field(factory=lambda: np.empty(0))
+    """Shape (2K+1,): log r, log b and logit lam."""
+    root: FloatArray = field(factory=lambda: np.empty(0))
+    """Shape (2K+1, 2K+1): a Cholesky root of the precision there, of b, lam and r in this order."""
+
+
+class Posterior:
+    """The posterior given all pulls told so far; fitted anew when asked to."""
+
+    def __init__(self, n_arms: int, q0: float, prior: RatePrior) -> None:
+        self._n_arms = n_arms
+        self._q0 = q0
+        self._prior = prior
+        self._centre = 0.0 if prior.known else _logit(prior.lam)
+        self._order = np.roll(np.arange(2 * n_arms + 1), -n_arms)
+        self._modes: list[Mode] = []
+        self._restart_at = 0.0
+        self._arms: IntArray = np.empty(0, dtype=np.int64)
+        self._rewards: NDArray[np.float32] = np.empty(0, dtype=np.float32)
+        self.n_sweeps = 0
+
+    # -- fitting ----------------------------------------------------------------------------
+
+    def fit(self, arms: IntArray, rewards: NDArray[np.float32]) -> None:
+        """Move all modes to where these pulls put them, and weigh them."""
+        self._arms, self._rewards = arms, rewards
+        if arms.size >= self._restart_at:
+            self._restart_at = max(16.0, _RESTART_GROWTH * arms.size)
+            self._modes += [self._start(lam) for lam in self._prior.starts]
+        modes = sorted(map(self._climb, self._modes), key=lambda mode: -mode.evidence)
+        best = modes[0].evidence
+        kept: list[Mode] = []
+        for mode in modes:
+            repeated = any(_same_place(mode, other) for other in kept)
+            if not repeated and mode.evidence > best - _OUT_OF_THE_RACE:
+                kept.append(mode)
+        self._modes = kept
+
+    def _start(self, lam: float) -> Mode:
+        logits = np.zeros(2 * self._n_arms + 1)
+        if not self._prior.known:
+            logits[-1] = _logit(lam)
+        return Mode(logits)
+
+    def _climb(self, mode: Mode) -> Mode:
+        """Take Fisher scoring steps from a mode, damped where they would lead downhill."""
+        self._judge(mode)
+        damping = 0.0
+        for _ in range(_MOST_STEPS):
+            damped = mode.precision + damping * np.diag(np.diag(mode.precision))
+            step = np.linalg.solve(damped, mode.score)
+            if float(mode.score @ step) < _ENOUGH:
+                break
+            step = np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
+            there = Mode(np.clip(mode.logits + step, -_FARTHEST, _FARTHEST))
+            self._judge(there)
+            if there.objective > mode.objective:
+                damping *= 0.1
+                mode = there
+            else:
+                damping = max(10.0 * damping, 0.3)
+        _, log_volume = np.linalg.slogdet(mode.precision)
+        mode.evidence = mode.objective - 0.5 * float(log_volume)
+        self._approximate(mode)
+        return mode
+
+    def _judge(self, mode: Mode) -> None:
+        """Sweep the log once: objective, score and precision at a mode's logits.
+
+        Uniform priors of r and b are log-concave in their logits, and keep those finite.
+        """
+        k = self._n_arms
+        r, b, lam = self._values(mode)
+        score, information = np.zeros(2 * k + 2), np.zeros((2 * k + 2, 2 * k + 2))
+        state = fresh_state(k, self._q0)
+        mode.likelihood = sweep_information(
+            self._arms,
+            self._rewards,
+            _NO_STARTS,
+            r,
+            b,
+            lam,
+            self._q0,
+            state,
+            score,
+            information,
+        )
+        self.n_sweeps += 1
+        both = np.concatenate([r, b])
+        slopes = np.append(both * (1 - both), 0.0 if self._prior.known else lam * (1 - lam))
+        mode.information = information[:-1, :-1]
+        mode.score = score[:-1] * slopes
+        mode.score[:-1] += 1 - 2 * both
+        mode.precision = mode.information * np.outer(slopes, slopes)
+        mode.precision[np.diag_indices(2 * k)] += 2 * both * (1 - both)
+        off = 0.0 if self._prior.known else mode.logits[-1] - self._centre
+        per_logit = 1.0 / self._prior.deviation**2
+        mode.score[-1] -= off * per_logit
+        mode.precision[-1, -1] += per_logit
+        prior = float(np.log(both).sum() + np.log1p(-both).sum()) - 0.5 * off**2 * per_logit
+        mode.objective = mode.likelihood + prior
+
+    def _values(self, mode: Mode) -> tuple[FloatArray, FloatArray, float]:
+        values = _from_logits(mode.logits)
+        k = self._n_arms
+        lam = self._prior.lam if self._prior.known else float(values[-1])
+        return values[:k], values[k : 2 * k], lam
+
+    # -- looking and drawing ----------------------------------------------------------------
+
+    @property
+    def best(self) -> Draw:
+        """The most likely instance."""
+        return Draw(*self._values(self._modes[0]))
+
+    def intervals(self) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of 95 % intervals of r, b and lam: shape (2K+1,) each."""
+        mode = self._modes[0]
+        deviations = np.empty(mode.centre.size)
+        deviations[self._order] = np.sqrt(np.square(np.linalg.inv(mode.root)).sum(axis=0))
+        low, high = (self._unpack(mode.centre + side * 1.96 * deviations) for side in (-1, 1))
+        ends = [np.concatenate([end.r, end.b, [end.lam]]) for end in (low, high)]
+        return ends[0], np.minimum(ends[1], 1.0)
+
+    def draws(
+        self,
+        luck: FloatArray,
+        rng: Generator,
+        width: float,
+    ) -> list[Draw]:
+        """Return draws from the posterior, each around a mode picked by its weight.
+
+        Parameters
+        ----------
+        luck : array of float, shape (n, 2K+1)
+            Standard normal deviates of b, lam and r, in this order: draws that share those of
+            r share r itself, and the others are drawn given that.
+        rng : Generator
+            Picks the modes.
+        width : float
+            What deviations are multiplied by.
+        """
+        evidence = np.array([mode.evidence for mode in self._modes])
+        weights = np.cumsum(np.exp(evidence - evidence[0]))
+        picks = np.searchsorted(weights, rng.random(len(luck)) * weights[-1], side="right")
+        return [
+            self._plausible(self._modes[pick], width * deviates)
+            for pick, deviates in zip(picks.tolist(), luck, strict=True)
+        ]
+
+    def _plausible(self, mode: Mode, deviates: FloatArray) -> Draw:
+        """Return a draw that is about as likely as a normal posterior says it is.
+
+        Far from the mode, or where lam is hardly known, the posterior is not normal at all.
+        A draw that the log itself contradicts is brought half-way back until it does not.
+        """
+        step = np.empty(mode.centre.size)
+        step[self._order] = np.linalg.solve(mode.root.T, deviates)
+        expected_loss = 0.5 * float(deviates @ deviates)
+        share = 1.0
+        while True:
+            draw = _within_bounds(self._unpack(mode.centre + share * step), self._arms.size)
+            likelihood, _ = sweep_log_likelihood(
+                self._arms,
+                self._rewards,
+                _NO_STARTS,
+                draw.r,
+                draw.b,
+                draw.lam,
+                self._q0,
+                self._q0,
+            )
+            loss = mode.likelihood - likelihood
+            if loss <= share**2 * expected_loss + _SLACK or share < _LEAST_SHARE:
+                return draw
+            share /= 2
+
+    def _approximate(self, mode: Mode) -> None:
+        """Take the posterior around a mode to be normal in (log r, log b, logit lam)."""
+        r, b, lam = self._values(mode)
+        slopes = np.concatenate([r, b, [0.0 if self._prior.known else lam * (1 - lam)]])
+        precision = mode.information * np.outer(slopes, slopes)
+        precision[np.diag_indices(2 * self._n_arms)] += _PRIOR_PRECISION
+        precision[-1, -1] += 1.0 / self._prior.deviation**2
+        root = np.linalg.cholesky(precision[np.ix_(self._order, self._order)])
+        mode.centre = np.concatenate([np.log(r), np.log(b), mode.logits[-1:]])
+        mode.root = np.asarray(root, dtype=np.float64)
+
+    def _unpack(self, coordinates: FloatArray) -> Draw:
+        k = self._n_arms
+        both = np.exp(coordinates[: 2 * k])
+        lam = self._prior.lam
+        if not self._prior.known:
+            logit = np.clip(coordinates[-1:], -_FARTHEST, _FARTHEST)
+            lam = float(_from_logits(logit)[0])
+        return Draw(both[:k], both[k:], lam)
+
+
+def _within_bounds(draw: Draw, n_pulls: int) -> Draw:
+    """Bring r and b to at most 1: by a change of scale where the scale is anybody's guess."""
+    r, b = draw.r, draw.b
+    if n_pulls * math.log1p(-min(draw.lam, 1 - 1e-12)) < -_FORGOTTEN:
+        c = max(float(r.max()), 1.0)
+        r, b = r / c, b * c
+        c = min(max(float(b.max()), 1.0), 1.0 / float(r.max()))
+        r, b = r * c, b / c
+    return Draw(np.minimum(r, 1.0), np.minimum(b, 1.0), draw.lam)
+
+
+def _same_place(one: Mode, other: Mode) -> bool:
+    """Say whether two modes are within a fraction of a deviation of each other."""
+    apart = one.logits - other.logits
+    return float(apart @ other.precision @ apart) < 0.1
+
+
+def _logit(p: float) -> float:
+    return min(max(math.log(p) - math.log1p(-p), -_FARTHEST), _FARTHEST)
+
+
+def _from_logits(logits: FloatArray) -> FloatArray:
+    values: FloatArray = 1.0 / (1.0 + np.exp(-logits))
+    return values

@@ -1,0 +1,181 @@
+"""A quick, compiled plan for one drawn instance: good enough to act on, not a certificate.
+
+A policy that plans for several draws at every one of its hundreds of epochs needs a plan in
+tens of microseconds to a millisecond; the registered planners take from milliseconds, where
+states are fast, to a second, where they are slow, because they prove how good their plans are
+and write them out to the end. This one proves nothing: the best value of n steps is kept on a
+grid of states (by convexity what lies between its points lies below their chord), for as many
+steps as it takes to forget the state a few times over, or for all rounds left if that is less.
+Slow states are planned in steps of several rounds of one arm: within a step the state hardly
+moves, so that the order of its rounds hardly counts.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from bdes_framework import FloatArray, IntArray, compiled
+
+GRID = 64
+"""States at which values are kept."""
+MOST_STEPS = 256
+MEMORIES = 8.0
+"""How many times 1/lam to look ahead."""
+FEWEST_ROUNDS = 48
+
+
+class Lookahead(NamedTuple):
+    """Values on a grid, and the arms they are for."""
+
+    values: FloatArray
+    """Shape (steps + 1, GRID): the best value of n steps from each state of the grid."""
+    arms: IntArray
+    """Shape (k,): arms that can be needed at all."""
+    r: FloatArray
+    """Shape (k,): their pay-offs."""
+    b: FloatArray
+    """Shape (k,): their end states."""
+    lam: float
+    low: float
+    """The lowest state of the grid."""
+    per_state: float
+    """Grid points per unit of state; 0 if the state cannot move."""
+    rounds: int
+    """Rounds in a step."""
+    to_the_end: bool
+    """Whether the steps are all that are left; if not, they stand for ever longer horizons."""
+
+
+@compiled
+def look_ahead(
+    r: FloatArray, b: FloatArray, lam: float, q: float, left: int
+) -> tuple[float, Lookahead]:
+    """Return the value a round of the rounds left from state ``q``, and how to earn it."""
+    arms = useful_arms(r, b)
+    r, b = r[arms], b[arms]
+    ahead = float(left)
+    if lam * left > MEMORIES:
+        ahead = max(MEMORIES / lam, float(FEWEST_ROUNDS))
+    to_the_end = left <= 2.0 * ahead
+    if to_the_end:
+        ahead = float(left)
+    rounds = math.ceil(ahead / MOST_STEPS)
+    steps = math.ceil(ahead / rounds)
+    low, high = min(q, b.min()), max(q, b.max())
+    per_state = (GRID - 1) / (high - low) if high > low else 0.0
+    values = np.zeros((steps + 1, GRID))
+    _fill(values, r, b, lam, low, high, per_state, rounds)
+    found = Lookahead(values, arms, r, b, lam, low, per_state, rounds, to_the_end)
+    whole = _at(values[steps], q, low, per_state)
+    if to_the_end:
+        return whole / (steps * rounds), found
+    # Past the steps every round is worth what the second half of them was.
+    half = steps // 2
+    gain = (whole - _at(values[half], q, low, per_state)) / ((steps - half) * rounds)
+    return (whole + (left - steps * rounds) * gain) / left, found
+
+
+@compiled
+def follow(found: Lookahead, q: float, arms: IntArray) -> None:
+    """Fill ``arms`` with the plan from state ``q`` on.
+
+    A plan that does not go to the end is followed for the first half of its steps, and then
+    started again from the state it has led to.
+    """
+    kept, weight = _step(found.lam, found.rounds)
+    steps = found.values.shape[0] - 1
+    to_go = steps
+    t = 0
+    while t < arms.size:
+        if not found.to_the_end and to_go <= steps // 2:
+            to_go = steps
+        to_go = max(to_go, 1)
+        best, highest, after = 0, -1.0, q
+        for k in range(found.arms.size):
+            following = kept * q + (1.0 - kept) * found.b[k]
+            value = found.r[k] * (weight * q + (found.rounds - weight) * found.b[k])
+            value += _at(found.values[to_go - 1], following, found.low, found.per_state)
+            if value > highest:
+                best, highest, after = k, value, following
+        stop = min(arms.size, t + found.rounds)
+        arms[t:stop] = found.arms[best]
+        t, q, to_go = stop, after, to_go - 1
+
+
+@compiled
+def useful_arms(r: FloatArray, b: FloatArray) -> IntArray:
+    """Return the arms on the upper right hull of the points (r, b), the largest r first.
+
+    The value is convex and increasing in the state, so no other arm can be needed.
+    """
+    order = np.argsort(-r, kind="mergesort")
+    chosen = np.empty(r.size, dtype=np.int64)
+    n = 0
+    for i in order:
+        if n > 0 and b[i] <= b[chosen[n - 1]]:
+            continue
+        if n > 0 and r[i] == r[chosen[n - 1]]:
+            n -= 1
+        while n > 1:
+            first, middle = chosen[n - 2], chosen[n - 1]
+            rise = (b[middle] - b[first]) * (r[first] - r[i])
+            if rise > (b[i] - b[first]) * (r[first] - r[middle]):
+                break
+            n -= 1
+        chosen[n] = i
+        n += 1
+    return chosen[:n].copy()
+
+
+@compiled
+def _step(lam: float, rounds: int) -> tuple[float, float]:
+    """Return what a step keeps of the state, and the weight of that state in its rewards."""
+    if lam == 0.0:
+        return 1.0, float(rounds)
+    if lam == 1.0:
+        return 0.0, 1.0
+    log_kept = rounds * math.log1p(-lam)
+    return math.exp(log_kept), -math.expm1(log_kept) / lam
+
+
+@compiled
+def _fill(
+    values: FloatArray,
+    r: FloatArray,
+    b: FloatArray,
+    lam: float,
+    low: float,
+    high: float,
+    per_state: float,
+    rounds: int,
+) -> None:
+    """Fill the table of values, from no steps on."""
+    kept, weight = _step(lam, rounds)
+    cell = np.empty((r.size, GRID), dtype=np.int64)
+    share = np.empty((r.size, GRID))
+    pays = np.empty((r.size, GRID))
+    for k in range(r.size):
+        for g in range(GRID):
+            q = low + (high - low) * (g / (GRID - 1))
+            pays[k, g] = r[k] * (weight * q + (rounds - weight) * b[k])
+            place = (kept * q + (1.0 - kept) * b[k] - low) * per_state
+            cell[k, g] = min(max(int(place), 0), GRID - 2)
+            share[k, g] = place - cell[k, g]
+    for n in range(1, values.shape[0]):
+        before = values[n - 1]
+        for g in range(GRID):
+            highest = -1.0
+            for k in range(r.size):
+                at = cell[k, g]
+                value = pays[k, g] + before[at] + share[k, g] * (before[at + 1] - before[at])
+                highest = max(highest, value)
+            values[n, g] = highest
+
+
+@compiled
+def _at(values: FloatArray, q: float, low: float, per_state: float) -> float:
+    """Return the value at a state: on the chord between the grid's states around it."""
+    place = (q - low) * per_state
+    at = min(max(int(place), 0), GRID - 2)
+    return float(values[at] + (place - at) * (values[at + 1] - values[at]))

@@ -1,0 +1,311 @@
+"""Learn from every pull, draw what the log allows for, plan, and do it again."""
+
+import math
+
+import numpy as np
+from attrs import define, field, frozen
+from attrs.validators import optional
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from bdes_framework import (
+    ContractError,
+    Diagnostics,
+    DiagnosticValue,
+    FloatArray,
+    IntArray,
+    InvalidValueError,
+    PolicyContext,
+    Problem,
+    compiled,
+    sweep_states,
+)
+from bdes_policies.checks import at_least_one, between_0_and_1, positive
+from bdes_policies.estimating import Draw, Posterior, RatePrior
+from bdes_policies.lookahead import Lookahead, follow, look_ahead
+from bdes_policies.phases import check_told
+from bdes_policies.scripted import LONGEST_BLOCK
+
+_FEWEST_ROUNDS = 2
+"""An epoch's least rounds."""
+_TRIAL = 0.25
+"""The part of 1/lam pulls that shows something of an arm's end state."""
+_UNKNOWN_DEVIATION = 4.0
+_MEMORIES = 45.0
+"""Pulls this many times 1/lam ago have left nothing in the state."""
+_SHOWN_PULLS = 400
+_LONGEST_CYCLE = 64
+_LONGEST_TEXT = 200
+
+
+@frozen
+class PosteriorConfig:
+    """Optimistic posterior sampling, for any lam: known, predicted or unknown. Not in the paper.
+
+    The state is a known function of the arms pulled once (b, lam) are given, so the
+    likelihood of every pull is explicit. In epochs that grow with the rounds played: fit
+    (r, b, lam) to all pulls; draw some instances from the posterior; plan for each, from the
+    state that the arms really pulled have led to under it and for the rounds really left;
+    follow the plan that promises most. Draws narrow as the end comes nearer, when there is
+    less and less to explore for.
+
+    Parameters
+    ----------
+    lam_prior : float or nothing
+        A prediction of lam, between 0 and 1, neither of them: where lam is not known. Without
+        one, lam is taken to be about 1/T, give or take several orders of magnitude.
+    lam_deviation : float
+        The standard deviation of the prediction, in logit lam: 2.3 is a factor of 10.
+    trust_lam : bool
+        False: play as if lam had not been told.
+    growth : float
+        Fit anew when the log has grown by this share, between 0 and 1. The log is swept about
+        3/growth times in all.
+    redraw : float
+        Draw and plan anew when the log has grown by this share, between 0 and 1.
+    draws : int
+        How many instances to draw.
+    width : float
+        What the deviations of draws are multiplied by, at first; it falls to 0 at the end, in
+        proportion to the rounds left. The fewer the draws and the smaller this is, the
+        likelier it is to settle on a wrong answer too early.
+    """
+
+    lam_prior: float | None = field(default=None, validator=optional(between_0_and_1))
+    lam_deviation: float = field(default=3.0, validator=positive)
+    trust_lam: bool = True
+    growth: float = field(default=0.05, validator=between_0_and_1)
+    redraw: float = field(default=0.02, validator=between_0_and_1)
+    draws: int = field(default=6, validator=at_least_one)
+    width: float = field(default=0.8, validator=positive)
+
+
+def rate_prior(config: PosteriorConfig, problem: Problem) -> RatePrior:
+    """Return what is known of lam: the truth, a prediction, or next to nothing."""
+    if problem.lam is not None and config.trust_lam:
+        return RatePrior(problem.lam, 1.0, known=True, starts=(problem.lam,))
+    slow = 1.0 / (problem.horizon + 1.0)
+    centre, deviation = slow, _UNKNOWN_DEVIATION
+    if config.lam_prior is not None:
+        centre, deviation = float(config.lam_prior), float(config.lam_deviation)
+    return RatePrior(centre, deviation, known=False, starts=(slow, math.sqrt(slow), 0.5))
+
+
+class Log:
+    """All arms pulled and rewards told, in arrays that grow by doubling."""
+
+    def __init__(self) -> None:
+        self._arms = np.empty(1024, dtype=np.int64)
+        self._rewards = np.empty(1024, dtype=np.float32)
+        self.size = 0
+
+    @property
+    def arms(self) -> IntArray:
+        """All arms pulled."""
+        return self._arms[: self.size]
+
+    @property
+    def rewards(self) -> NDArray[np.float32]:
+        """All rewards told: half as long as floats usually are, and exact for 0 and 1."""
+        return self._rewards[: self.size]
+
+    def add(self, arms: IntArray, rewards: FloatArray) -> None:
+        """Write down a block."""
+        stop = self.size + arms.size
+        if stop > self._arms.size:
+            room = max(2 * self._arms.size, stop)
+            self._arms = np.concatenate([self.arms, np.empty(room - self.size, dtype=np.int64)])
+            self._rewards = np.concatenate(
+                [self.rewards, np.empty(room - self.size, dtype=np.float32)]
+            )
+        self._arms[self.size : stop] = arms
+        self._rewards[self.size : stop] = rewards
+        self.size = stop
+
+
+@define(eq=False)
+class _Course:
+    """The plan that is being followed."""
+
+    draw: Draw
+    state: float
+    value: float
+    """What it promises, a round."""
+    plan: Lookahead
+
+
+class PosteriorPolicy:
+    """The policy ``posterior``."""
+
+    def __init__(self, config: PosteriorConfig, problem: Problem, rng: Generator) -> None:
+        self._config = config
+        self._horizon = problem.horizon
+        self._n_arms = problem.n_arms
+        self._q0 = problem.q0
+        self._rng = rng
+        self._posterior = Posterior(problem.n_arms, problem.q0, rate_prior(config, problem))
+        self._log = Log()
+        self._block = np.empty(0, dtype=np.int64)
+        self._told = self._asked = 0
+        self._plays = np.zeros(problem.n_arms, dtype=np.int64)
+        self._fit_at = 0
+        self._n_fits = 0
+        self._n_plans = 0
+        self._course: _Course | None = None
+        self._notes: list[tuple[int, FloatArray, FloatArray, FloatArray]] = []
+
+    # -- the contract -----------------------------------------------------------------------
+
+    def ask(self, limit: int) -> IntArray:
+        """Return the next arms of the plan, or of a new one."""
+        if self._told == self._block.size:
+            self._next_block()
+        self._asked = n = min(limit, self._block.size - self._told, LONGEST_BLOCK)
+        return self._block[self._told : self._told + n].copy()
+
+    def tell(self, rewards: FloatArray) -> None:
+        """Write the rewards down."""
+        check_told(rewards, self._asked)
+        if not ((rewards >= 0) & (rewards <= 1)).all():
+            raise InvalidValueError(f"rewards must lie in [0, 1], got {rewards.tolist()[:5]!r}")
+        self._log.add(self._block[self._told : self._told + rewards.size], rewards)
+        self._told += rewards.size
+        self._asked = 0
+
+    # -- epochs -----------------------------------------------------------------------------
+
+    def _next_block(self) -> None:
+        t = self._log.size
+        left = self._horizon - t
+        if left == 0:
+            raise ContractError("asked for more rounds than the problem's horizon has")
+        if t >= self._fit_at:
+            self._fit()
+            self._fit_at = t + max(_FEWEST_ROUNDS, int(self._config.growth * t))
+        self._course = self._choose(left)
+        rounds = max(_FEWEST_ROUNDS, int(self._config.redraw * t))
+        block = np.empty(min(rounds, self._fit_at - t, left), dtype=np.int64)
+        follow(self._course.plan, self._course.state, block)
+        n = _until_doubled(block, self._plays, self._allowance(self._course.draw.lam, left))
+        if n < block.size:
+            self._fit_at = t + n
+        self._block = block[:n]
+        self._told = 0
+        self._n_plans += 1
+
+    def _allowance(self, lam: float, left: int) -> int:
+        """Return for how many pulls an arm may be tried even if that more than doubles its plays.
+
+        An end state shows after a part of 1/lam pulls, a pay-off at once.
+        """
+        if lam * left <= 1.0:
+            return _FEWEST_ROUNDS
+        return max(_FEWEST_ROUNDS, int(_TRIAL / lam))
+
+    def _fit(self) -> None:
+        self._posterior.fit(self._log.arms, self._log.rewards)
+        self._n_fits += 1
+        if not self._notes or self._log.size >= 2 * self._notes[-1][0]:
+            self._notes.append(self._estimates())
+
+    def _choose(self, left: int) -> _Course:
+        """Return the best plan for the draw that promises most."""
+        width = self._config.width * left / self._horizon
+        luck = self._rng.standard_normal((self._config.draws, 2 * self._n_arms + 1))
+        # One draw of r, several of b and lam given that r: pay-offs are sampled, which is enough
+        # to learn them; optimism is for what only long stretches of pulls can tell.
+        luck[:, self._n_arms + 1 :] = luck[0, self._n_arms + 1 :]
+        best: _Course | None = None
+        for draw in self._posterior.draws(luck, self._rng, width):
+            q = self._state(draw)
+            value, plan = look_ahead(draw.r, draw.b, draw.lam, q, left)
+            if best is None or value > best.value:
+                best = _Course(draw, q, value, Lookahead(*plan))
+        assert best is not None
+        return best
+
+    def _state(self, draw: Draw) -> float:
+        """Return the state that the arms really pulled have led to, if this draw is true."""
+        arms = self._log.arms
+        if draw.lam * arms.size > _MEMORIES:
+            arms = arms[-math.ceil(_MEMORIES / draw.lam) :]
+        return sweep_states(draw.b, draw.lam, self._q0, arms, np.empty(arms.size))
+
+    # -- what it shows ----------------------------------------------------------------------
+
+    def _estimates(self) -> tuple[int, FloatArray, FloatArray, FloatArray]:
+        best = self._posterior.best
+        estimates = np.concatenate([best.r, best.b, [best.lam]])
+        return (self._log.size, estimates, *self._posterior.intervals())
+
+    def diagnostics(self) -> Diagnostics:
+        """Return estimates with 95 % intervals, now and over time, epochs and the plan."""
+        shown: dict[str, DiagnosticValue] = {
+            "fits": self._n_fits,
+            "plans": self._n_plans,
+            "sweeps": self._posterior.n_sweeps,
+        }
+        if self._course is None:
+            return shown
+        k = self._n_arms
+        for name, values in zip(("hat", "low", "high"), self._estimates()[1:], strict=True):
+            shown[f"r_{name}"], shown[f"b_{name}"] = values[:k], values[k : 2 * k]
+            shown[f"lam_{name}"] = float(values[-1])
+        shown["fitted_after"] = np.array([note[0] for note in self._notes])
+        for index, name in enumerate(("hat", "low", "high"), start=1):
+            over_time = np.array([note[index] for note in self._notes])
+            shown[f"r_{name}_over_time"] = over_time[:, :k]
+            shown[f"b_{name}_over_time"] = over_time[:, k : 2 * k]
+            shown[f"lam_{name}_over_time"] = over_time[:, -1]
+        return shown | self._planned(self._course)
+
+    def _planned(self, course: _Course) -> dict[str, DiagnosticValue]:
+        arms = np.empty(_SHOWN_PULLS * course.plan.rounds, dtype=np.int64)
+        follow(course.plan, course.state, arms)
+        text = " ".join(f"{arm}×{n}" for arm, n in _runs(arms))
+        return {
+            "drawn_r": course.draw.r.copy(),
+            "drawn_b": course.draw.b.copy(),
+            "drawn_lam": course.draw.lam,
+            "state": course.state,
+            "plan": text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…",
+            "plan_value": course.value,
+            "cycle": _cycle(arms[:: course.plan.rounds]),
+            "cycle_rounds": course.plan.rounds,
+        }
+
+
+@compiled
+def _until_doubled(block: IntArray, plays: IntArray, fewest: int) -> int:
+    """Count the pulls until one would more than double its arm's plays; add them to ``plays``.
+
+    A draw may be wrong about an arm that was hardly ever played, and should not be followed
+    for long before it is made anew.
+    """
+    most = np.maximum(2 * plays, plays + fewest)
+    for t in range(block.size):
+        if plays[block[t]] >= most[block[t]]:
+            return t
+        plays[block[t]] += 1
+    return int(block.size)
+
+
+def _runs(arms: IntArray) -> list[tuple[int, int]]:
+    """Return arms and how often each is played before the next."""
+    starts = np.flatnonzero(np.append(True, arms[1:] != arms[:-1]))
+    lengths = np.diff(np.append(starts, arms.size))
+    return list(zip(arms[starts].tolist(), lengths.tolist(), strict=True))
+
+
+def _cycle(arms: IntArray) -> IntArray:
+    """Return the shortest cycle that the second half of some steps repeats; empty if none."""
+    tail = arms[arms.size // 2 :]
+    for period in range(1, _LONGEST_CYCLE + 1):
+        if np.array_equal(tail[period:], tail[:-period]):
+            return tail[:period].copy()
+    return np.empty(0, dtype=np.int64)
+
+
+def build(config: PosteriorConfig, context: PolicyContext) -> PosteriorPolicy:
+    """Build the policy."""
+    return PosteriorPolicy(config, context.problem, context.rng)

@@ -1,0 +1,142 @@
+"""``bdes fit``, and the file it writes, as ``bdes plan`` and experiments take it."""
+
+import csv
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bdes_framework as bdes
+from tests.logs import simulated_log
+from tests.test_cli import bdes as command
+
+ADS = bdes.Instance([0.8, 0.3], [0.2, 0.9], 0.2)
+NAMES = ('loud "ad"\\', "calm [red]\x1b]")
+FLAGS = ("--user", "who", "--time", "when", "--arm", "ad", "--reward", "click")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a log, and what was fitted to it."""
+    folder = tmp_path_factory.mktemp("logs")
+    log = simulated_log(ADS, users=200, rows=40, seed=1)
+    with (folder / "log.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("when", "who", "ad", "click"))
+        for row, (arm, reward) in enumerate(zip(log.arms, log.rewards, strict=True)):
+            writer.writerow((row % 40, row // 40, NAMES[arm], reward))
+    done = command("fit", "log.csv", *FLAGS, "--out", "fit.toml", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    (folder / "stdout").write_text(done.stdout)
+    return folder
+
+
+def the_fit() -> bdes.Fit:
+    log = simulated_log(ADS, users=200, rows=40, seed=1)
+    # Arms are numbered by their names: calm comes first.
+    return bdes.fit(bdes.Log(1 - log.arms, log.rewards, log.starts))
+
+
+def test_the_table_shows_estimates_intervals_and_comparisons(folder: Path) -> None:
+    shown, found = (folder / "stdout").read_text(), the_fit()
+    for arm in (0, 1):
+        assert f"{found.instance.r[arm]:.4f}" in shown
+        low, high = found.b_interval[arm]
+        assert f"{low:.4f} to {high:.4f}" in shown
+    assert f"{found.instance.lam:.4g} (" in shown
+    assert "8,000 in 200 sequences" in shown
+    assert "the state explains the log better" in shown
+    assert "\x1b" not in shown
+    assert "calm [red]\\x1b]" in shown
+
+
+def test_the_file_holds_the_estimates_to_the_last_digit(folder: Path) -> None:
+    content, found = tomllib.loads((folder / "fit.toml").read_text()), the_fit()
+    assert content["r"] == found.instance.r.tolist()
+    assert content["lam"] == found.instance.lam
+    assert content["names"] == [NAMES[1], NAMES[0]]
+    assert content["fit"]["b_interval"] == found.b_interval.tolist()
+    assert content["fit"]["aic"] < content["fit"]["aic_without_state"]
+
+
+def test_a_plan_takes_the_file_as_it_is(folder: Path) -> None:
+    done = command("plan", "fit.toml", "-T", "100", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    found = the_fit().instance
+    flags = ("--r", ",".join(map(repr, found.r.tolist())),
+             "--b", ",".join(map(repr, found.b.tolist())), "--lam", repr(found.lam))  # fmt: skip
+    by_hand = command("plan", *flags, "-T", "100")
+    assert done.stdout.splitlines()[0] == by_hand.stdout.splitlines()[0]
+    assert 'loud "ad"' in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+EXPERIMENT = """
+name = "fitted"
+seed = 1
+horizons = [50]
+environments = [{ use = "bernoulli", arms = { file = "fit.toml" } EXTRA }]
+policies = ["ucb1"]
+engine = "serial"
+"""
+
+
+def test_an_experiment_takes_the_file_as_it_is(folder: Path) -> None:
+    (folder / "own.toml").write_text(EXPERIMENT.replace(" EXTRA", ""))
+    (cell,) = bdes.load_experiment(folder / "own.toml").cells
+    found = the_fit().instance
+    assert np.array_equal(cell.environment.parameters["r"], found.r)  # type: ignore[arg-type]
+    assert cell.environment.parameters["lam"] == found.lam
+    assert cell.environment.parameters["q0"] == 1.0
+    (folder / "other.toml").write_text(EXPERIMENT.replace(" EXTRA", ", lam = 0.5"))
+    (cell,) = bdes.load_experiment(folder / "other.toml").cells
+    assert cell.environment.parameters["lam"] == 0.5
+    assert cell.environment.parameters["q0"] == 1.0
+
+
+def test_known_predicted_and_unknown_quantities_are_taken(folder: Path) -> None:
+    known = command("fit", "log.csv", *FLAGS, "--lam", "0.2", cwd=folder).stdout
+    assert "0.2, known" in known
+    predicted = command("fit", "log.csv", *FLAGS, "--lam", "0.2", "--lam-deviation", "0.001",
+                        cwd=folder).stdout  # fmt: skip
+    assert "0.2 (0.1997 to 0.2003)" in predicted
+    unknown = command("fit", "log.csv", *FLAGS, "--q0", "unknown", cwd=folder).stdout
+    assert "warning: q0 is unknown" in unknown
+
+
+def test_a_file_written_with_q0_unknown_can_be_simulated(folder: Path) -> None:
+    rising = bdes.Instance([0.5, 0.4], [0.9, 1.0], 0.3, q0=0.5)
+    log = simulated_log(rising, users=300, rows=20, seed=2)
+    pairs = enumerate(zip(log.arms, log.rewards, strict=True))
+    rows = [f"{row // 20},{arm},{reward}\n" for row, (arm, reward) in pairs]
+    (folder / "rising.csv").write_text("user,arm,reward\n" + "".join(rows))
+    done = command("fit", "rising.csv", "--user", "user", "--q0", "unknown", "--out", "rising.toml",
+                   cwd=folder)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    content = tomllib.loads((folder / "rising.toml").read_text())
+    assert max(content["b"]) == pytest.approx(1.0)
+    assert content["q0"] == pytest.approx(0.5, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nowhere.csv",), "cannot read nowhere.csv"),
+        (("log.csv",), "has no column 'arm'"),
+        (("log.csv", *FLAGS, "--q0", "x"), "--q0 needs a number or 'unknown'"),
+        (("log.csv", *FLAGS, "--lam", "2"), "lam must be a number in [0, 1]"),
+        (("log.csv", *FLAGS, "--lam-deviation", "1"), "needs --lam"),
+        (("log.csv", *FLAGS, "--lam", "1", "--lam-deviation", "1"), "must be < 1"),
+        (("log.csv", *FLAGS, "--out", "fit.csv"), "must end in .toml"),
+        (("log.csv", *FLAGS, "--out", "no/where.toml"), "cannot write"),
+        (("log.csv", "--user", "click", "--arm", "ad", "--reward", "click"), "had rows before"),
+    ],
+)
+def test_a_wrong_request_exits_2_without_a_traceback(
+    folder: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    done = command("fit", *arguments, cwd=folder)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,156 @@
+"""The likelihood sweep, against plain formulas and finite differences."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import bdes_framework as bdes
+from bdes_framework import FloatArray, IntArray
+
+RNG_SEED = 20
+
+
+def a_log(
+    n_arms: int, n: int, lam: float, q0: float = 1.0, seed: int = RNG_SEED
+) -> tuple[bdes.Instance, IntArray, FloatArray]:
+    rng = np.random.default_rng(seed)
+    instance = bdes.Instance(rng.uniform(0.1, 0.9, n_arms), rng.uniform(0.1, 0.9, n_arms), lam, q0)
+    arms = rng.integers(0, n_arms, n)
+    rewards = (rng.random(n) < instance.expected_rewards(arms)).astype(float)
+    return instance, arms, rewards
+
+
+def plain_value(instance: bdes.Instance, arms: IntArray, rewards: FloatArray) -> float:
+    means = instance.expected_rewards(arms)
+    return float(np.sum(np.log(np.where(rewards == 1, means, 1 - means))))
+
+
+def from_vector(vector: FloatArray) -> bdes.Instance:
+    n_arms = (vector.size - 2) // 2
+    return bdes.Instance(vector[:n_arms], vector[n_arms:-2], vector[-2], vector[-1])
+
+
+def as_vector(instance: bdes.Instance) -> FloatArray:
+    return np.concatenate([instance.r, instance.b, [instance.lam, instance.q0]])
+
+
+@pytest.mark.parametrize("lam", [0.0, 1e-4, 0.1, 0.7, 1.0])
+@pytest.mark.parametrize("n_arms", [1, 3])
+def test_the_value_is_the_sum_of_the_log_probabilities(n_arms: int, lam: float) -> None:
+    instance, arms, rewards = a_log(n_arms, 400, lam, q0=0.8)
+    found = bdes.likelihood_of(instance, arms, rewards)
+    assert found.value == pytest.approx(plain_value(instance, arms, rewards), rel=1e-12)
+
+
+@pytest.mark.parametrize("lam", [1e-3, 0.1, 0.7, 0.999])
+@pytest.mark.parametrize("n_arms", [1, 3])
+def test_the_score_is_the_slope_of_the_value(n_arms: int, lam: float) -> None:
+    instance, arms, rewards = a_log(n_arms, 300, lam, q0=0.8)
+    found = bdes.likelihood_of(instance, arms, rewards)
+    vector, step = as_vector(instance), 1e-6
+    for place in range(vector.size):
+        move = np.zeros(vector.size)
+        move[place] = step
+        if vector[-2] + step > 1:
+            continue
+        up = plain_value(from_vector(vector + move), arms, rewards)
+        down = plain_value(from_vector(vector - move), arms, rewards)
+        slope = (up - down) / (2 * step)
+        assert found.score[place] == pytest.approx(slope, rel=1e-5, abs=1e-4)
+
+
+@pytest.mark.parametrize("lam", [1e-3, 0.3, 0.95])
+def test_the_information_is_the_weighted_square_of_the_slopes_of_the_means(lam: float) -> None:
+    instance, arms, rewards = a_log(3, 200, lam, q0=0.8)
+    found = bdes.likelihood_of(instance, arms, rewards)
+    vector, step = as_vector(instance), 1e-6
+    slopes = []
+    for place in range(vector.size):
+        move = np.zeros(vector.size)
+        move[place] = step
+        up = from_vector(vector + move).expected_rewards(arms)
+        down = from_vector(vector - move).expected_rewards(arms)
+        slopes.append((up - down) / (2 * step))
+    means = instance.expected_rewards(arms)
+    slope_matrix = np.array(slopes)
+    expected = (slope_matrix / (means * (1 - means))) @ slope_matrix.T
+    np.testing.assert_allclose(found.information, expected, rtol=1e-6, atol=1e-4)
+
+
+def test_the_information_is_the_variance_of_the_score() -> None:
+    instance, arms, _ = a_log(2, 50, 0.3)
+    rng = np.random.default_rng(1)
+    means = instance.expected_rewards(arms)
+    scores = []
+    for _ in range(4000):
+        rewards = (rng.random(arms.size) < means).astype(float)
+        scores.append(bdes.likelihood_of(instance, arms, rewards).score)
+    information = bdes.likelihood_of(instance, arms, np.zeros(50)).information
+    deviations = np.sqrt(np.diag(information))
+    # Sampling error of a correlation matrix of 4,000 draws is about 0.016 an entry.
+    scaled = np.cov(np.array(scores).T) / np.outer(deviations, deviations)
+    correlations = information / np.outer(deviations, deviations)
+    np.testing.assert_allclose(scaled, correlations, atol=0.08)
+
+
+def test_a_sweep_that_stops_and_goes_on_equals_one_sweep() -> None:
+    instance, arms, rewards = a_log(4, 500, 0.05)
+    starts = np.array([0, 120, 121, 400])
+    whole = bdes.likelihood_of(instance, arms, rewards, starts)
+    state = bdes.fresh_state(4, instance.q0)
+    cuts = [0, 1, 120, 250, 400, 500]
+    parts = []
+    for begin, end in pairwise(cuts):
+        inside = starts[(starts >= begin) & (starts < end)] - begin
+        parts.append(
+            bdes.likelihood_of(instance, arms[begin:end], rewards[begin:end], inside, state)
+        )
+    assert sum(part.value for part in parts) == pytest.approx(whole.value, rel=1e-12)
+    np.testing.assert_allclose(sum(part.score for part in parts), whole.score, rtol=1e-9)
+    total = sum(part.information for part in parts)
+    np.testing.assert_allclose(total, whole.information, rtol=1e-9)
+
+
+def test_many_short_users_have_their_joint_likelihood() -> None:
+    instance, arms, rewards = a_log(3, 600, 0.2)
+    starts = np.arange(0, 600, 7)
+    joint = bdes.likelihood_of(instance, arms, rewards, starts)
+    alone = [
+        bdes.likelihood_of(instance, arms[s : s + 7], rewards[s : s + 7]) for s in starts.tolist()
+    ]
+    assert joint.value == pytest.approx(sum(one.value for one in alone), rel=1e-12)
+    np.testing.assert_allclose(joint.score, sum(one.score for one in alone), rtol=1e-9)
+    total = sum(one.information for one in alone)
+    np.testing.assert_allclose(joint.information, total, rtol=1e-9, atol=1e-12)
+
+
+def test_the_value_alone_is_the_same_value() -> None:
+    instance, arms, rewards = a_log(3, 300, 0.2)
+    starts = np.array([0, 100])
+    value, last = bdes.sweep_log_likelihood(
+        arms, rewards, starts, instance.r, instance.b, instance.lam, instance.q0, instance.q0
+    )
+    assert value == bdes.likelihood_of(instance, arms, rewards, starts).value
+    assert last == instance.state_after(arms[100:])
+
+
+def test_compact_rows_and_fractional_rewards_are_taken() -> None:
+    instance, arms, rewards = a_log(3, 300, 0.2)
+    compact = bdes.likelihood_of(instance, arms.astype(np.int16), rewards.astype(np.int8))
+    assert compact.value == bdes.likelihood_of(instance, arms, rewards).value
+    half = bdes.likelihood_of(instance, arms[:1], np.array([0.5])).value
+    mean = instance.r[arms[0]]
+    assert half == pytest.approx(0.5 * np.log(mean) + 0.5 * np.log(1 - mean))
+
+
+@pytest.mark.parametrize(
+    ("arms", "rewards"),
+    [([0, 3], [0, 1]), ([0, -1], [0, 1]), ([0, 1], [0])],
+)
+def test_arms_that_do_not_exist_and_ragged_rows_are_refused(
+    arms: list[int], rewards: list[int]
+) -> None:
+    instance = bdes.Instance([0.5, 0.5, 0.5], [0.5, 0.5, 0.5], 0.1)
+    with pytest.raises(bdes.InvalidValueError):
+        bdes.likelihood_of(instance, np.array(arms), np.array(rewards))

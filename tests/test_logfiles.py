@@ -1,0 +1,147 @@
+"""Logs from files: what is read, and what is refused by its line."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bdes_framework as bdes
+from bdes_framework import logfiles
+
+COLUMNS = bdes.Columns(arm="ad", reward="click", user="user", order="time")
+HEAD = "user,time,ad,click\n"
+
+
+def read(folder: Path, text: str, columns: bdes.Columns = COLUMNS) -> bdes.Log:
+    (folder / "log.csv").write_text(text, encoding="utf-8")
+    return bdes.read_log(folder / "log.csv", columns)
+
+
+def test_users_become_sequences_and_arms_are_numbered_by_name(tmp_path: Path) -> None:
+    log = read(tmp_path, HEAD + "u2,1,b,0\nu2,2,a,1\nu1,1,10,1\nu1,5,9,0\n")
+    assert log.names == ("9", "10", "a", "b")
+    assert log.arms.tolist() == [3, 2, 1, 0]
+    assert log.rewards.tolist() == [0, 1, 1, 0]
+    assert log.starts.tolist() == [0, 2]
+
+
+def test_chunks_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"{user},{time},x{rng.integers(5)},{rng.integers(2)}" for user in range(9)
+            for time in range(11)]  # fmt: skip
+    text = HEAD + "\n".join(rows) + "\n"
+    whole = read(tmp_path, text)
+    for size in (1, 2, 7, 50):
+        monkeypatch.setattr(logfiles, "CHUNK", size)
+        parts = read(tmp_path, text)
+        assert parts.arms.tolist() == whole.arms.tolist()
+        assert parts.rewards.tolist() == whole.rewards.tolist()
+        assert parts.starts.tolist() == whole.starts.tolist() == list(range(0, 99, 11))
+
+
+def test_without_user_and_order_the_file_is_one_sequence(tmp_path: Path) -> None:
+    log = read(tmp_path, "arm,reward,more\n0,1,x\n1,0,y\n", bdes.Columns())
+    assert (log.n_sequences, log.n_rows, log.names) == (1, 2, ("0", "1"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeff" + HEAD + "u,1,a,1\nu,2,a,0\n",  # a byte-order mark
+        HEAD.replace("\n", "\r\n") + "u,1,a,1\r\nu,2,a,0\r\n\r\n",  # DOS, and a blank line
+        HEAD + '"u","1","a","1"\n"u","2","a","0"\n',
+        HEAD + "u,1.5,a,true\nu,2.5,a,False\n",
+        HEAD + "u,1.5,a,1.0\nu,2,a,0.0\n",
+        HEAD + "u,2024-01-01T00:00:00Z,a,1\nu,2024-01-01 00:00:01+00:00,a,0\n",
+        HEAD + "u,1700000000000000000,a,1\nu,1700000000000000001,a,0\n",  # nanoseconds
+    ],
+)
+def test_files_as_tools_write_them_are_taken(tmp_path: Path, text: str) -> None:
+    log = read(tmp_path, text)
+    assert log.names == ("a",)
+    assert log.rewards.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("u,1,a,1\nu,3,a,0\nu,2,a,1\n", "line 4: order '2' comes after a later one"),
+        ("u,1,a,1\nu,1,a,1\n", "line 3: order '1' is there twice"),
+        ("u,1,a,1\nv,1,a,1\nu,2,a,1\n", "line 4: this user had rows before"),
+        ("u,1,a,1\nu,2,a,2\n", "line 3: a reward is 0 or 1, got '2'"),
+        ("u,1,a,0.5\n", "line 2: a reward is 0 or 1"),
+        ("u,1,a,1\nu,2,a,\n", "line 3: column 'click' is missing"),
+        ("u,1,,1\n", "line 2: column 'ad' is missing"),
+        (",1,a,1\n", "line 2: column 'user' is missing"),
+        ("u,,a,1\n", "line 2: column 'time' is missing"),
+        ("u,1,a,1\nu,2,a\n", "line 3: has too few columns"),
+        ('u,1,"a\nb",1\nu,0,a,1\n', "line 4: order '0' comes after"),  # a name of two lines
+        ("u,1,a,1\nu,nan,a,1\n", "line 3: order 'nan' is no finite number"),
+        ("u,soon,a,1\n", "line 2: order 'soon' is no number and no ISO 8601 moment"),
+        ("u,1,a,1\nu,later,a,1\n", "line 3: order 'later' is no finite number"),
+        ("u,2024-01-01,a,1\nu,7,a,1\n", "line 3: order '7' is no number and no ISO"),
+        (f"u,1,{'x' * 201},1\n", "line 2: the arm's name has over 200 characters"),
+        ('u,1,"a,1\n', "is not CSV"),
+        ("", "has no rows"),
+    ],
+)
+@pytest.mark.parametrize("chunk", [1, 1000])
+def test_a_bad_row_is_refused_by_its_line(
+    tmp_path: Path, rows: str, message: str, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logfiles, "CHUNK", chunk)
+    with pytest.raises(bdes.InvalidValueError, match=message):
+        read(tmp_path, HEAD + rows)
+
+
+def test_the_arm_s_column_is_not_the_user_s(tmp_path: Path) -> None:
+    rows = "".join(f"u,{i},arm{i},1\n" for i in range(1001))
+    with pytest.raises(bdes.InvalidValueError, match="over 1,000 arms: is 'ad' the arm's column"):
+        read(tmp_path, HEAD + rows)
+
+
+def test_missing_and_doubled_columns_and_files_are_told(tmp_path: Path) -> None:
+    with pytest.raises(bdes.InvalidValueError, match=r"no column 'clik'\. Did you mean 'click'"):
+        read(tmp_path, HEAD, bdes.Columns(arm="ad", reward="clik"))
+    with pytest.raises(bdes.InvalidValueError, match="two columns 'ad'"):
+        read(tmp_path, "ad,ad,click\n", bdes.Columns(arm="ad", reward="click"))
+    with pytest.raises(bdes.InvalidValueError, match=r"cannot read nowhere\.csv: No such file"):
+        bdes.read_log(tmp_path / "nowhere.csv")
+    (tmp_path / "latin.csv").write_bytes(b"arm,reward\n\xe9,1\n")
+    with pytest.raises(bdes.InvalidValueError, match="is not CSV"):
+        bdes.read_log(tmp_path / "latin.csv")
+
+
+def test_parquet_says_the_same_as_csv(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    csv_log = read(tmp_path, HEAD + "u,1,a,1\nu,2,b,0\nv,1,b,1\n")
+    columns = {"user": ["u", "u", "v"], "ad": ["a", "b", "b"], "click": [True, False, True]}
+    moments = pa.array([1, 2, 1], pa.timestamp("ns"))
+    for order in (pa.array([1, 2, 1]), moments, pa.array([0.1, 0.2, 0.1])):
+        pq.write_table(pa.table({**columns, "time": order}), tmp_path / "log.parquet")
+        log = bdes.read_log(tmp_path / "log.parquet", COLUMNS)
+        assert log.arms.tolist() == csv_log.arms.tolist()
+        assert log.rewards.tolist() == csv_log.rewards.tolist()
+        assert log.starts.tolist() == csv_log.starts.tolist()
+    for order, message in (
+        (pa.array([1, None, 1]), "row 2: column 'time' is missing"),
+        (pa.array([0.5, float("nan"), 1]), "row 2: column 'time' is missing"),
+        (pa.array([2, 1, 1]), "row 2: order 1 comes after"),
+    ):
+        pq.write_table(pa.table({**columns, "time": order}), tmp_path / "log.parquet")
+        with pytest.raises(bdes.InvalidValueError, match=message):
+            bdes.read_log(tmp_path / "log.parquet", COLUMNS)
+    (tmp_path / "log.parquet").write_text("nonsense")
+    with pytest.raises(bdes.InvalidValueError, match="is not a Parquet file"):
+        bdes.read_log(tmp_path / "log.parquet", COLUMNS)
+
+
+def test_progress_goes_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logfiles, "CHUNK", 2)
+    (tmp_path / "log.csv").write_text("arm,reward\n" + "0,1\n" * 10)
+    told: list[float] = []
+    bdes.read_log(tmp_path / "log.csv", on_progress=told.append)
+    assert told == sorted(told)
+    assert told[-1] == 1.0

@@ -1,0 +1,322 @@
+"""The policy ``posterior``: its plans, its estimates, what it shows, and what it loses."""
+
+import itertools
+import time
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bdes_framework import (
+    FloatArray,
+    Instance,
+    IntArray,
+    InvalidValueError,
+    Policy,
+    Problem,
+    likelihood_of,
+    simulate,
+)
+from bdes_framework.arms import ArmsConfig, make_arms
+from bdes_policies.estimating import Posterior, RatePrior
+from bdes_policies.lookahead import follow, look_ahead, useful_arms
+from tests.noiseless import PLUGINS, array, build, click_bait, diagnostics_of, number, play
+
+# -- plans ----------------------------------------------------------------------------------
+
+
+def drawn_instances(n: int, n_arms: int) -> list[Instance]:
+    rng = np.random.default_rng(3)
+    rates = itertools.cycle([0.0, 0.002, 0.05, 0.4, 0.95, 1.0])
+    return [
+        Instance(rng.random(n_arms), rng.random(n_arms), lam, rng.random())
+        for lam in itertools.islice(rates, n)
+    ]
+
+
+def followed(instance: Instance, rounds: int, left: int) -> tuple[float, IntArray]:
+    value, plan = look_ahead(instance.r, instance.b, instance.lam, instance.q0, left)
+    arms = np.empty(rounds, dtype=np.int64)
+    follow(plan, instance.q0, arms)
+    return value, arms
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 17, 90, 400])
+def test_a_plan_that_is_made_anew_half_way_to_the_end_is_nearly_the_best(rounds: int) -> None:
+    for instance in drawn_instances(12, 4):
+        best = PLUGINS.planner("exact").plan(instance, rounds).value
+        promised, _ = followed(instance, 1, rounds)
+        assert promised * rounds == pytest.approx(best, rel=0.005)
+        earned, here, left = 0.0, instance, rounds
+        while left:
+            _, arms = followed(here, (left + 1) // 2, left)
+            earned, left = earned + here.value(arms), left - arms.size
+            here = here.starting_at(here.state_after(arms))
+        assert earned >= 0.998 * best
+
+
+def test_a_plan_for_part_of_the_rounds_left_earns_what_the_best_earns_in_the_long_run() -> None:
+    for instance in drawn_instances(12, 4)[1:]:
+        left = 60_000
+        best = PLUGINS.planner("certified").plan(instance, left)
+        promised, arms = followed(instance, left, left)
+        assert instance.value(arms) >= 0.995 * best.value
+        assert promised * left == pytest.approx(best.value, rel=0.02)
+
+
+def test_only_arms_that_no_mix_of_two_others_beats_are_useful() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        r, b = rng.random(7), rng.random(7)
+        # An arm is needed if it is the best for some weights of its two numbers.
+        angles = np.linspace(0, np.pi / 2, 4_001)
+        winners = np.argmax(np.outer(np.cos(angles), r) + np.outer(np.sin(angles), b), axis=1)
+        assert set(winners.tolist()) <= set(useful_arms(r, b).tolist())
+        # Sharper corners than the angles resolve are rare.
+        assert len(useful_arms(r, b)) <= len(set(winners.tolist())) + 1
+    assert useful_arms(np.array([0.5, 0.5, 0.2]), np.array([0.5, 0.5, 0.1])).size == 1
+
+
+# -- estimates ------------------------------------------------------------------------------
+
+
+def fitted(instance: Instance, arms: IntArray, rewards: FloatArray, known: bool) -> Posterior:
+    lam = instance.lam if known else 1e-4
+    prior = RatePrior(lam, 4.0, known, (lam,) if known else (1e-4, 0.01, 0.5))
+    posterior = Posterior(instance.n_arms, instance.q0, prior)
+    for _ in range(3):  # a policy fits again and again, from where it was
+        posterior.fit(arms, rewards.astype(np.float32))
+    return posterior
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("lam", [0.0003, 0.03, 0.6, 1.0])
+def test_exact_means_lead_to_the_true_parameters(lam: float, known: bool) -> None:
+    instance = click_bait(3, lam)
+    rng = np.random.default_rng(1)
+    length = max(10, int(1 / lam))
+    arms = np.repeat(rng.integers(0, 3, max(60, 20_000 // length)), length)
+    found = fitted(instance, arms, instance.expected_rewards(arms), known).best
+    assert found.lam == pytest.approx(lam, rel=0.05)
+    # Only the first few pulls fix the scale (c·r, b/c) where states are fast.
+    scale = found.r[0] / instance.r[0]
+    assert scale == pytest.approx(1, abs=0.2)
+    np.testing.assert_allclose(found.r / scale, instance.r, rtol=0.03)
+    np.testing.assert_allclose(found.b * scale, instance.b, rtol=0.04, atol=0.01)
+
+
+def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
+    instance = click_bait(2, 0.05)
+    truth = np.concatenate([instance.r, instance.b, [instance.lam]])
+    rng = np.random.default_rng(2)
+    inside = np.zeros(truth.size)
+    runs = 60
+    for _ in range(runs):
+        arms = np.repeat(rng.integers(0, 2, 100), 20)
+        rewards = (rng.random(arms.size) < instance.expected_rewards(arms)).astype(float)
+        low, high = fitted(instance, arms, rewards, known=False).intervals()
+        inside += (low <= truth) & (truth <= high)
+    assert (inside / runs >= 0.85).all()
+
+
+def test_draws_scatter_no_wider_than_the_intervals_say_and_little_less() -> None:
+    instance = Instance([0.6, 0.4], [0.2, 0.7], 0.001)
+    rng = np.random.default_rng(4)
+    arms = np.repeat([0, 1, 0, 1, 0, 1, 0, 1], 800)
+    rewards = (rng.random(arms.size) < instance.expected_rewards(arms)).astype(float)
+    posterior = fitted(instance, arms, rewards, known=False)
+    draws = posterior.draws(rng.standard_normal((400, 5)), rng, 1.0)
+    low, high = posterior.intervals()
+    assert (high < 1).all()  # draws are kept below 1
+    said = np.log(high / low) / (2 * 1.96)
+    drawn = np.log([[*draw.r, *draw.b, draw.lam] for draw in draws]).std(axis=0)
+    assert (drawn < 1.1 * said).all()
+    assert (drawn > 0.7 * said).all()  # the log contradicts some of the farthest
+
+
+def test_a_draw_that_the_log_contradicts_is_brought_back() -> None:
+    instance = Instance([0.6, 0.4], [0.2, 0.7], 0.01)
+    rng = np.random.default_rng(4)
+    arms = np.repeat([0, 1, 0, 1, 0, 1, 0, 1], 100)
+    rewards = (rng.random(arms.size) < instance.expected_rewards(arms)).astype(float)
+    posterior = fitted(instance, arms, rewards, known=False)
+    best = posterior.best
+    most = likelihood_of(Instance(best.r, best.b, best.lam), arms, rewards).value
+    luck = rng.standard_normal((200, 5))
+    for width in (1.0, 5.0):
+        for draw, deviates in zip(posterior.draws(luck, rng, width), luck, strict=True):
+            value = likelihood_of(Instance(draw.r, draw.b, draw.lam), arms, rewards).value
+            assert most - value <= 0.5 * width**2 * float(deviates @ deviates) + 2.1
+
+
+# -- the policy -----------------------------------------------------------------------------
+
+
+def arms_asked(policy: Policy, instance: Instance, horizon: int, limits: list[int]) -> IntArray:
+    """Ask with limits in turn; rewards are a fixed function of round and arm."""
+    luck = np.random.default_rng(9).random(horizon)
+    arms: list[int] = []
+    for limit in itertools.cycle(limits):
+        if len(arms) == horizon:
+            return np.array(arms)
+        block = policy.ask(min(limit, horizon - len(arms)))
+        arms += block.tolist()
+        means = instance.expected_rewards(np.array(arms))[-block.size :]
+        policy.tell((luck[len(arms) - block.size : len(arms)] < means).astype(float))
+    raise AssertionError
+
+
+@pytest.mark.parametrize("lam", [1e-6, 0.02, 1.0])
+def test_arms_depend_neither_on_limits_nor_on_whether_an_untrusted_lam_is_told(lam: float) -> None:
+    instance, horizon = click_bait(3, lam), 900
+    unknown = Problem(3, horizon)
+    together = arms_asked(build("posterior", unknown), instance, horizon, [horizon])
+    apart = arms_asked(build("posterior", unknown), instance, horizon, [1, 2, 31, 4])
+    told = build("posterior", Problem(3, horizon, 0.123), trust_lam=False)
+    np.testing.assert_array_equal(together, apart)
+    np.testing.assert_array_equal(together, arms_asked(told, instance, horizon, [horizon]))
+
+
+def test_it_shows_estimates_over_time_and_the_cycle_it_means_to_play() -> None:
+    instance = Instance([1.0, 0.1], [0.0, 1.0], 1.0)
+    played = play(build("posterior", Problem(2, 3_000)), instance, 2_900)
+    shown = played.diagnostics
+    assert sorted(array(shown, "cycle").tolist()) == [0, 1]
+    assert number(shown, "lam_hat") == pytest.approx(1, abs=0.05)
+    assert number(shown, "lam_low") <= number(shown, "lam_hat") <= number(shown, "lam_high")
+    times = array(shown, "fitted_after")
+    assert (np.diff(times) > 0).all()
+    assert array(shown, "r_hat_over_time").shape == (times.size, 2)
+    assert array(shown, "lam_low_over_time").shape == times.shape
+    widths = array(shown, "r_high_over_time") - array(shown, "r_low_over_time")
+    assert (widths[-1] < widths[0]).all()
+    assert number(shown, "plans") >= number(shown, "fits") > 20
+
+
+def test_the_log_is_swept_in_proportion_to_the_logarithm_of_the_horizon() -> None:
+    sweeps = []
+    for horizon in (2_000, 8_000):
+        policy = build("posterior", Problem(3, horizon))
+        world = PLUGINS.environment(
+            "bernoulli", seed=2, r=[0.9, 0.6, 0.3], b=[0.1, 0.5, 1.0], lam=0.1
+        )
+        simulate(world, policy, horizon, keep=False)
+        sweeps.append(number(diagnostics_of(policy), "sweeps"))
+    assert sweeps[1] < 1.5 * sweeps[0]  # four times the rounds
+
+
+def test_rewards_that_are_no_probabilities_are_refused() -> None:
+    for wrong in (-0.1, 1.5, float("nan")):
+        policy = build("posterior", Problem(2, 10))
+        policy.ask(1)
+        with pytest.raises(InvalidValueError, match="rewards must"):
+            policy.tell(np.array([wrong]))
+
+
+# -- what it loses --------------------------------------------------------------------------
+
+
+@cache
+def best_value(kind: str, seed: int, lam: float, horizon: int) -> tuple[Instance, float]:
+    r, b = make_arms(ArmsConfig(generator="click-bait", n=5, seed=seed), Path())
+    if kind == "uniform":
+        r, b = make_arms(ArmsConfig(generator="uniform", n=5, seed=seed), Path())
+    instance = Instance(r, b, lam)
+    return instance, PLUGINS.planner("certified").plan(instance, horizon).value
+
+
+def mean_regret(
+    name: str, kind: str, lam: float, horizon: int, seeds: range, **parameters: object
+) -> float:
+    lost = []
+    for seed in seeds:
+        instance, best = best_value(kind, seed, lam, horizon)
+        world = PLUGINS.environment("bernoulli", seed=seed, r=instance.r, b=instance.b, lam=lam)
+        told = None if name == "posterior" else lam
+        problem = Problem(5, horizon, told, int(instance.b.argmax()))
+        policy = PLUGINS.policy(name, problem, seed=seed, **parameters)
+        lost.append(best - simulate(world, policy, horizon, keep=False).total_mean)
+    return float(np.mean(lost))
+
+
+@pytest.mark.parametrize("lam", [0.05, 0.9])
+def test_it_loses_less_than_half_of_what_the_paper_s_policy_for_unknown_lam_loses(
+    lam: float,
+) -> None:
+    seeds = range(200, 205)
+    ours = mean_regret("posterior", "click-bait", lam, 5_000, seeds)
+    assert ours < mean_regret("unknown-lambda", "click-bait", lam, 5_000, seeds) / 2
+
+
+def test_where_the_state_never_moves_it_is_not_far_behind_thompson_sampling() -> None:
+    seeds = range(200, 206)
+    ours = mean_regret("posterior", "click-bait", 0.0, 5_000, seeds)
+    assert ours < 3 * mean_regret("thompson", "click-bait", 0.0, 5_000, seeds)
+
+
+PAPERS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("exp3p", {}),
+    ("etc", {}),
+    ("etc", {"tuning": "paper"}),
+    ("etc-unknown-arm", {}),
+    ("sticky", {}),
+    ("unknown-lambda", {}),
+    ("wide-ucb", {}),
+    ("auto", {}),
+)
+LONG, TWENTY = 100_000, range(20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["click-bait", "uniform"])
+@pytest.mark.parametrize("lam", [LONG**-0.75, 0.01, 0.1, 0.5, 0.9, 1 - LONG**-0.5, 1.0])
+def test_it_loses_at_most_a_quarter_of_what_the_best_paper_s_policy_loses(
+    kind: str, lam: float
+) -> None:
+    ours = mean_regret("posterior", kind, lam, LONG, TWENTY)
+    best = min(mean_regret(name, kind, lam, LONG, TWENTY, **more) for name, more in PAPERS)
+    assert ours <= best / 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["click-bait", "uniform"])
+@pytest.mark.parametrize("lam", [1 / LONG, 3 / LONG])
+def test_it_loses_less_than_any_of_the_paper_s_policies_where_lam_is_about_one_over_t(
+    kind: str, lam: float
+) -> None:
+    ours = mean_regret("posterior", kind, lam, LONG, TWENTY)
+    best = min(mean_regret(name, kind, lam, LONG, TWENTY, **more) for name, more in PAPERS)
+    assert ours < best
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["click-bait", "uniform"])
+def test_far_below_one_over_t_it_loses_at_most_half_more_than_thompson_sampling(kind: str) -> None:
+    ours = mean_regret("posterior", kind, LONG**-2.0, LONG, TWENTY)
+    assert ours <= 1.5 * mean_regret("thompson", kind, LONG**-2.0, LONG, TWENTY)
+
+
+@pytest.mark.slow
+def test_wrong_predictions_of_lam_cost_at_most_half_more_than_none() -> None:
+    without = mean_regret("posterior", "click-bait", 0.01, LONG, TWENTY)
+    for prediction in (0.0001, 0.001, 0.1, 0.999):
+        lost = mean_regret("posterior", "click-bait", 0.01, LONG, TWENTY, lam_prior=prediction)
+        assert lost <= 1.5 * without
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lam", [1e-5, 0.01, 0.5])
+def test_a_round_takes_at_most_30_microseconds_and_little_more_at_longer_horizons(
+    lam: float,
+) -> None:
+    instance = click_bait(5, lam)
+    seconds = []
+    for horizon in (1_000, LONG, 10 * LONG):  # the first one compiles
+        world = PLUGINS.environment("bernoulli", seed=1, r=instance.r, b=instance.b, lam=lam)
+        policy = build("posterior", Problem(5, horizon))
+        begin = time.process_time()
+        simulate(world, policy, horizon, keep=False)
+        seconds.append((time.process_time() - begin) / horizon)
+    assert seconds[1] <= 30e-6
+    assert seconds[2] <= 2.5 * seconds[1]
