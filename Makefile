@@ -5,13 +5,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install demo test pytest types lint imports docs slow rates bench bench-peers figures clean
+.PHONY: help install demo test pytest types lint imports docs slow rates posterior bench bench-peers figures clean
 
 help:
 	@echo "make demo    list the plugins and run the example experiment"
 	@echo "make test    everything that gates a change: tests, types, lint, imports, wheel, docs"
 	@echo "make slow    the statistical and scale checks that are too slow for every change"
 	@echo "make rates   measure how regret grows in every regime, and write docs/rates.md"
+	@echo "make posterior   compare the policy posterior with the paper's, and write docs/posterior.md"
 	@echo "make bench   speed, as a table of ratios against C (needs gcc); bench-peers: against peers"
 	@echo "make docs    build the documentation site into site/; figures: draw its pictures anew"
 	@echo "make clean   remove the virtual environment and everything that was built"
@@ -52,6 +53,9 @@ slow: install
 rates: install
 	$(BIN)/python -m benchmarks.rates
 	$(BIN)/pytest -m rates
+
+posterior: install
+	$(BIN)/python -m benchmarks.posterior
 
 bench: install
 	$(BIN)/python -m benchmarks.simulation
