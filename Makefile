@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install demo test pytest types lint imports docs slow rates paper bench bench-peers figures clean
+.PHONY: help install demo test pytest types lint imports docs slow rates paper posterior bench bench-peers figures clean
 
 help:
 	@echo "make demo    list the plugins, run the example experiment, and write a report of it"
@@ -13,6 +13,7 @@ help:
 	@echo "make slow    the statistical and scale checks that are too slow for every change"
 	@echo "make rates   measure how regret grows in every regime, and write docs/rates.md"
 	@echo "make paper   reproduce the paper's figures and table, and write docs/paper.md"
+	@echo "make posterior  compare the policy posterior with the paper's, and write docs/posterior.md"
 	@echo "make bench   speed, as a table of ratios against C (needs gcc); bench-peers: against peers"
 	@echo "make docs    build the documentation site into site/; figures: draw its pictures anew"
 	@echo "make clean   remove the virtual environment and everything that was built"
@@ -56,6 +57,9 @@ rates: install
 
 paper: install
 	$(BIN)/python -m examples.paper.reproduce
+
+posterior: install
+	$(BIN)/python -m benchmarks.posterior
 
 bench: install
 	$(BIN)/python -m benchmarks.simulation

@@ -111,7 +111,7 @@ def _load_foreign(point: EntryPoint) -> click.Command:
 def bdes() -> None:
     """Bandits with deterministically evolving states: plan, learn, compare.
 
-    An experiment is a TOML file; what plays in it are plugins, found where installed.
+    An experiment is a TOML file; all that plays in it is a plugin.
     """
 
 
