@@ -1,11 +1,13 @@
 """``make posterior``: plays examples/posterior/*.toml, and writes the tables of docs/posterior.md.
 
-Runs resume: what is in their folders is not played again.
+Runs resume: what is in their folders is not played again. Name some experiments to play and
+write only those.
 """
 
 import re
+import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import altair as alt
@@ -198,30 +200,32 @@ def chart(rows: Sequence[Row]) -> alt.FacetChart:
     return both
 
 
-def main() -> None:
-    rows = {
-        name: rows_of(play(name)) for name in ("compare", "growth", "predictions", "noise", "sizes")
-    }
-    sections = [
-        "### Against the paper's policies",
-        "![Mean regret by rate, for every policy](img/posterior.svg)",
-        "\n".join(comparison(rows["compare"])),
-        "### Growth with the horizon",
-        "\n".join(growth(rows["growth"])),
-        "### Wrong predictions of lam",
-        "\n".join(predictions(rows["predictions"])),
-        "### Gaussian noise, sigma = 0.1",
-        "\n".join(every_policy(rows["noise"], "lam")),
-        "### Two arms and twenty",
-        "\n".join(every_policy(rows["sizes"], "instances, lam")),
-        "### Cost a round",
-        "\n".join(cost()),
-    ]
+SECTIONS: dict[str, tuple[str, Callable[[list[Row]], Iterable[str]]]] = {
+    "compare": ("Against the paper's policies", comparison),
+    "growth": ("Growth with the horizon", growth),
+    "predictions": ("Wrong predictions of lam", predictions),
+    "noise": ("Gaussian noise, sigma = 0.1", lambda rows: every_policy(rows, "lam")),
+    "sizes": ("Two arms and twenty", lambda rows: every_policy(rows, "instances, lam")),
+}
+
+
+def main(names: Sequence[str]) -> None:
+    """Play some experiments, or all, and write a section for each; nothing else is kept."""
+    written = []
+    for name, (heading, table) in SECTIONS.items():
+        if name not in names:
+            continue
+        rows = rows_of(play(name))
+        written.append(f"### {heading}")
+        if name == "compare":
+            chart(rows).save(CHART)
+            written.append("![Mean regret by rate, for every policy](img/posterior.svg)")
+        written.append("\n".join(table(rows)))
+    written += ["### Cost a round", "\n".join(cost())]
     before, _, rest = PAGE.read_text().partition(BEGIN)
     after = rest.partition(END)[2]
-    PAGE.write_text(before + "\n\n".join([BEGIN, *sections, END]) + after)
-    chart(rows["compare"]).save(CHART)
+    PAGE.write_text(before + "\n\n".join([BEGIN, *written, END]) + after)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:] or list(SECTIONS))
