@@ -77,8 +77,18 @@ class ArmsConfig:
     file: str | None = None
     generator: Literal["uniform", "click-bait", "grid"] | None = None
     n: int | None = None
-    seed: int = 0
-    spread: float = 0.2
+    seed: int = field(default=0)
+    spread: float = field(default=0.2)
+
+    @seed.validator
+    def _counts(self, _: object, value: int) -> None:
+        if value < 0:
+            raise InvalidValueError(f"'seed' must be at least 0, got {value}")
+
+    @spread.validator
+    def _is_a_share(self, _: object, value: float) -> None:
+        if not 0 <= value <= 1:
+            raise InvalidValueError(f"'spread' must lie in [0, 1], got {value}")
 
     def __attrs_post_init__(self) -> None:
         if (self.file is None) == (self.generator is None):
@@ -88,10 +98,6 @@ class ArmsConfig:
             raise InvalidValueError(f"'n' must be an integer from 1 to {MOST_ARMS}")
         if self.generator == "grid" and self.n is not None and self.n**2 > MOST_ARMS:
             raise InvalidValueError(f"a grid of {self.n}² arms is over {MOST_ARMS}")
-        if not 0 <= self.spread <= 1:
-            raise InvalidValueError(f"'spread' must lie in [0, 1], got {self.spread}")
-        if self.seed < 0:
-            raise InvalidValueError(f"'seed' must be at least 0, got {self.seed}")
 
 
 def make_arms(config: ArmsConfig, base: Path) -> tuple[FloatArray, FloatArray]:

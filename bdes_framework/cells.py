@@ -11,9 +11,10 @@ import traceback
 from collections.abc import Mapping
 
 import numpy as np
-from attrs import fields, frozen, has
+from attrs import evolve, fields, frozen, has
 
-from bdes_framework.interfaces import Diagnostics, Environment, HasBenchmark, HasInstance
+from bdes_framework.errors import InvalidValueError
+from bdes_framework.interfaces import Diagnostics, Environment, HasBenchmark, HasInstance, Policy
 from bdes_framework.manager import Plugins
 from bdes_framework.model import Problem
 from bdes_framework.seeding import branch
@@ -147,9 +148,37 @@ def play(
     plugins: Plugins, cell: Cell, environment: Environment, checkpoints: IntArray, *, keep: bool
 ) -> Trace:
     """Let a cell's policy play its environment; what is noted or kept changes no number."""
-    seed = branch(cell.seed, "replication", cell.replication)
-    policy = plugins.policy(cell.policy.table, _problem(environment, cell), seed=seed)
+    policy = _build_policy(plugins, cell, environment)
     return simulate(environment, policy, cell.horizon, checkpoints=checkpoints, keep=keep)
+
+
+def refusal(plugins: Plugins, cell: Cell) -> str:
+    """Return why a cell's policy refuses to play knowing so little; empty if it does not.
+
+    Builds, and plays nothing. A policy that would refuse knowing everything, too, has a
+    reason of another kind, which its cells will tell.
+    """
+    untold = [name for name in ("reveal_lam", "reveal_replenishing_arm") if not getattr(cell, name)]
+    try:
+        environment = build_environment(plugins, cell)
+        _build_policy(plugins, cell, environment)
+    except InvalidValueError as error:
+        reason = str(error)
+    except (Exception, SystemExit):
+        return ""
+    else:
+        return ""
+    try:
+        told = evolve(cell, reveal_lam=True, reveal_replenishing_arm=True)
+        _build_policy(plugins, told, environment)
+    except (Exception, SystemExit):
+        return ""
+    return f"{reason}; or set {' and '.join(untold)} to true"
+
+
+def _build_policy(plugins: Plugins, cell: Cell, environment: Environment) -> Policy:
+    seed = branch(cell.seed, "replication", cell.replication)
+    return plugins.policy(cell.policy.table, _problem(environment, cell), seed=seed)
 
 
 def _basis(environment: Environment, cell: Cell) -> str:

@@ -1,24 +1,22 @@
 """The experiment file: attrs classes for its tables, grids expanded, every mistake found.
 
-A parameter given as a list where one value is wanted is an axis of a grid; a number given
-as a string is a formula in T and K. What comes out are cells, plain and picklable.
+What comes out are cells, plain and picklable.
 """
 
 import itertools
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Literal, get_type_hints
 
 import numpy as np
-from attrs import AttrsInstance, field, fields, frozen
+from attrs import field, frozen
 
 from bdes_framework.arms import ArmsConfig, arms_parameters
-from bdes_framework.cells import Cell, Part, cell_key
+from bdes_framework.cells import Cell, Part, cell_key, refusal
 from bdes_framework.errors import BdesError, ConfigError, InvalidValueError, Mistake
-from bdes_framework.expressions import evaluate
+from bdes_framework.grids import Source, axes_of, clashes, formula_value, wants_number
 from bdes_framework.interfaces import (
     EngineRef,
     EnvironmentRef,
@@ -29,9 +27,8 @@ from bdes_framework.interfaces import (
 )
 from bdes_framework.loading import PluginsConfig, load_plugins
 from bdes_framework.manager import Plugins
-from bdes_framework.registry import Entry
-from bdes_framework.structuring import is_union, structure
-from bdes_framework.text import ascii_controls, quoted
+from bdes_framework.structuring import structure
+from bdes_framework.text import quoted
 from bdes_framework.tomlfile import read_toml
 from bdes_framework.versions import source_versions
 
@@ -116,12 +113,12 @@ def load_experiment(path: str | PathLike[str]) -> Experiment:
     """Read and check an experiment file; raise ConfigError with every mistake in it."""
     file = Path(path)
     config, mistakes = _structured(read_toml(file), str(path))
-    misformed = {_top_key(mistake) for mistake in mistakes}
+    misformed = {_blamed(mistake) for mistake in mistakes}
     plugins = load_plugins(config.plugins if "plugins" in misformed else path)
     checker = _Checker(config, plugins, str(path), file.resolve().parent)
     cells = checker.cells()
     # What stands in for a malformed table has nothing to say of its own.
-    mistakes += [m for m in dict.fromkeys(checker.mistakes) if _top_key(m) not in misformed]
+    mistakes += [m for m in dict.fromkeys(checker.mistakes) if not _is_about(m, misformed)]
     if mistakes:
         raise ConfigError(mistakes, str(path))
     return Experiment(config, plugins, tuple(cells), checker.versions, file.read_text())
@@ -130,10 +127,12 @@ def load_experiment(path: str | PathLike[str]) -> Experiment:
 _STAND_INS: Mapping[str, object] = {
     "name": "stand-in",
     "seed": 0,
-    "horizons": [1],
+    "horizons": [],
     "environments": [],
     "policies": [],
 }
+_ITEM_STAND_INS: Mapping[str, object] = {"horizons": 0, "environments": "", "policies": ""}
+_STAND_IN_HORIZON = 1_000
 
 
 def _structured(
@@ -146,39 +145,33 @@ def _structured(
     try:
         return structure(ExperimentConfig, tables, source), []
     except ConfigError as error:
-        bad = {_top_key(mistake) for mistake in error.mistakes}
+        bad = {_blamed(mistake) for mistake in error.mistakes}
         sound = {key: value for key, value in tables.items() if key not in bad}
+        for key, stand_in in _ITEM_STAND_INS.items():
+            items = sound.get(key)
+            if isinstance(items, list):
+                sound[key] = [
+                    stand_in if f"{key}[{index}]" in bad else item
+                    for index, item in enumerate(items)
+                ]
         return structure(ExperimentConfig, {**_STAND_INS, **sound}, source), list(error.mistakes)
 
 
-def _top_key(mistake: Mistake) -> str:
-    return re.split(r"[.\[]", mistake.path, maxsplit=1)[0]
+def _blamed(mistake: Mistake) -> str:
+    """Return what a mistake makes useless: an item of a list, or the value of a whole key."""
+    item = re.match(r"\w+\[\d+\]", mistake.path)
+    if item and _top_key(item[0]) in _ITEM_STAND_INS:
+        return item[0]
+    return _top_key(mistake.path)
 
 
-class _Axis(NamedTuple):
-    """A parameter and the values it takes; with one value it is no axis of the grid."""
-
-    name: str
-    values: list[object]
+def _top_key(path: str) -> str:
+    return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
-@frozen
-class _Source:
-    """One table of the file: what it uses, its label, and its parameters as axes."""
-
-    kind: Kind
-    path: str
-    entry: Entry
-    label: str
-    axes: tuple[_Axis, ...]
-
-    def variants(self) -> Iterator[tuple[str, dict[str, object]]]:
-        """Yield every combination, with a label that tells it from the others."""
-        varying = [axis.name for axis in self.axes if len(axis.values) > 1]
-        for values in itertools.product(*(axis.values for axis in self.axes)):
-            chosen = dict(zip((axis.name for axis in self.axes), values, strict=True))
-            words = [f"{name}={_short(chosen[name])}" for name in varying]
-            yield (f"{self.label} ({', '.join(words)})" if words else self.label), chosen
+def _is_about(mistake: Mistake, misformed: Collection[str]) -> bool:
+    """Say whether a mistake is about something that is not what the file says."""
+    return _blamed(mistake) in misformed or _top_key(mistake.path) in misformed
 
 
 class _Checker:
@@ -200,22 +193,41 @@ class _Checker:
             self._try(Kind.PLANNER, config.benchmark, "benchmark")
         environments = self._sources(Kind.ENVIRONMENT, "environments", config.environments)
         policies = self._sources(Kind.POLICY, "policies", config.policies)
-        if not self._fits(environments, policies):
+        n_replications = self._replications_that_fit(environments, policies)
+        if n_replications is None:
             return []
+        self.mistakes += [*clashes(environments), *clashes(policies)]
         # Mistakes in values are no reason to keep those in parameters for another time.
         cells: list[Cell] = []
-        for horizon in filter(_is_horizon, config.horizons):
+        for horizon in list(filter(_is_horizon, config.horizons)) or [_STAND_IN_HORIZON]:
             parts = list(self._parts(environments, horizon, None))
             for environment, n_arms in parts:
                 for policy, _ in self._parts(policies, horizon, n_arms):
-                    cells += self._replications(environment, policy, horizon)
+                    cells += self._replications(environment, policy, horizon, n_replications)
             if not parts:  # no environment is right: look at the policies all the same
                 list(self._parts(policies, horizon, n_arms=2))
+        self._note_refusals(policies, cells)
         return cells
 
-    def _replications(self, environment: Part, policy: Part, horizon: int) -> Iterator[Cell]:
+    def _note_refusals(self, policies: list[Source], cells: list[Cell]) -> None:
+        """Note each policy that refuses, wherever it is to play, what the file lets it know."""
+        to_play: dict[str, list[Cell]] = {}
+        for cell in sorted(cells, key=lambda cell: cell.horizon):
+            if cell.replication == 0:
+                to_play.setdefault(cell.policy.label, []).append(cell)
+        for source in policies:
+            for label, _ in source.variants():
+                # The first problem that is not refused ends the matter: most build only once.
+                refusals = (refusal(self._plugins, cell) for cell in to_play.get(label, ()))
+                reasons = list(itertools.takewhile(bool, refusals))
+                if reasons and len(reasons) == len(to_play[label]):
+                    self._note(source.path, reasons[0])
+
+    def _replications(
+        self, environment: Part, policy: Part, horizon: int, n_replications: int
+    ) -> Iterator[Cell]:
         config = self._config
-        for replication in range(config.replications):
+        for replication in range(n_replications):
             decisive = {
                 "horizon": horizon,
                 "replication": replication,
@@ -228,52 +240,51 @@ class _Checker:
             key = cell_key(self.versions, **decisive, **tables)
             yield Cell(key=key, environment=environment, policy=policy, **decisive)  # type: ignore[arg-type]
 
-    def _sources(self, kind: Kind, key: str, refs: Sequence[Reference]) -> list[_Source]:
-        found: list[_Source] = []
+    def _sources(self, kind: Kind, key: str, refs: Sequence[Reference]) -> list[Source]:
+        found: list[Source] = []
+        labels: set[str] = set()
         for index, ref in enumerate(refs):
             path = f"{key}[{index}]"
             table = dict(ref) if isinstance(ref, Mapping) else {"use": ref}
-            use = table.pop("use")
-            label = table.pop("label", use)
-            try:
-                entry = self._plugins.entry(kind, str(use))
-            except BdesError as error:
-                self.mistakes.append(Mistake(path, str(error)))
-                continue
-            if not isinstance(label, str) or not 0 < len(label) <= LONGEST_LABEL:
-                self._note(f"{path}.label", f"must be a string of 1 to {LONGEST_LABEL} characters")
-            elif label in [other.label for other in found]:
+            use = str(table.pop("use"))
+            label = self._label(table.pop("label", use), path)
+            if label in labels:
                 self._note(path, f"the label {quoted(label)} is taken; give each its own 'label'")
-            else:
-                found.append(_Source(kind, path, entry, label, self._axes(entry, table, path)))
+            try:
+                entry = self._plugins.entry(kind, use)
+            except BdesError as error:
+                self._note(path, str(error))
+                continue
+            axes, mistakes = axes_of(entry, table, path)
+            self.mistakes += mistakes
+            # A taken label is told by now: the path keeps the two apart from here on.
+            found.append(Source(kind, path, entry, path if label in labels else label, axes))
+            labels.add(label)
         return found
 
-    def _axes(self, entry: Entry, table: Mapping[str, object], path: str) -> tuple[_Axis, ...]:
-        hints = get_type_hints(entry.config, include_extras=True)
-        axes: list[_Axis] = []
-        for name, value in table.items():
-            if name == "arms" and takes_arms(entry.config) and isinstance(value, Mapping):
-                axes += [_axis(f"arms.{key}", inner, False) for key, inner in value.items()]
-            else:
-                axes.append(_axis(name, value, takes_list(hints.get(name, object))))
-        for axis in axes:
-            if not axis.values:
-                self._note(f"{path}.{axis.name}", "is an empty list")
-            labels = [_short(_as_number(value)) for value in axis.values]
-            for label in sorted({label for label in labels if labels.count(label) > 1}):
-                self._note(f"{path}.{axis.name}", f"has {quoted(label)} twice in its grid")
-        return tuple(axes)
+    def _label(self, label: object, path: str) -> str:
+        if isinstance(label, str) and 0 < len(label) <= LONGEST_LABEL:
+            return label
+        self._note(f"{path}.label", f"must be a string of 1 to {LONGEST_LABEL} characters")
+        return path
 
-    def _fits(self, environments: list[_Source], policies: list[_Source]) -> bool:
-        n = len(self._config.horizons) * self._config.replications
+    def _replications_that_fit(
+        self, environments: list[Source], policies: list[Source]
+    ) -> int | None:
+        """Return how many replications to make cells for; None if the grid is too large itself."""
+        config = self._config
+        points = max(len(config.horizons), 1)
         for sources in (environments, policies):
-            n *= sum(math.prod(len(axis.values) for axis in source.axes) for source in sources)
+            points *= max(sum(source.size for source in sources), 1)
+        n = points * config.replications
         if n > MOST_CELLS:
             self._note("", f"describes {n:,} cells; {MOST_CELLS:,} is the most")
-        return n <= MOST_CELLS
+        if points > MOST_CELLS:
+            return None
+        return config.replications if n <= MOST_CELLS else 0
 
     def _parts(
-        self, sources: list[_Source], horizon: int, n_arms: int | None
+        self, sources: list[Source], horizon: int, n_arms: int | None
     ) -> Iterator[tuple[Part, int | None]]:
         for source in sources:
             for label, chosen in source.variants():
@@ -286,7 +297,7 @@ class _Checker:
 
     def _part(
         self,
-        source: _Source,
+        source: Source,
         label: str,
         chosen: Mapping[str, object],
         horizon: int,
@@ -298,14 +309,14 @@ class _Checker:
         hints = get_type_hints(source.entry.config, include_extras=True)
         for name, value in values.items():
             if isinstance(value, str) and wants_number(hints.get(name, object)):
-                values[name] = _formula(
+                values[name] = formula_value(
                     value, f"{source.path}.{name}", horizon, n_arms, hints[name]
                 )
         table = {"use": source.entry.name, **values}
         self._plugins.resolve(source.kind, table, source=self._source, path=source.path)
         return Part(label, source.entry.name, values), n_arms
 
-    def _with_arms(self, source: _Source, chosen: Mapping[str, object]) -> dict[str, object]:
+    def _with_arms(self, source: Source, chosen: Mapping[str, object]) -> dict[str, object]:
         arms = {k.removeprefix("arms."): v for k, v in chosen.items() if k.startswith("arms.")}
         values = {k: v for k, v in chosen.items() if not k.startswith("arms.")}
         if arms:
@@ -331,55 +342,6 @@ class _Checker:
         self.mistakes.append(Mistake(path, message))
 
 
-def _short(value: object) -> str:
-    """Return a value as a label shows it: a table by what it uses and sets."""
-    if isinstance(value, Mapping):
-        numbers = [_short(inner) for key, inner in value.items() if key != "use"]
-        return " ".join([_short(value.get("use", "")), *numbers]).strip()
-    return ascii_controls(str(value))
-
-
-def _as_number(value: object) -> object:
-    """Return 1 as 1.0: in a grid they are the same."""
-    return float(value) if type(value) is int and abs(value) < 2**53 else value
-
-
-def _axis(name: str, value: object, takes_list: bool) -> _Axis:
-    return _Axis(name, list(value) if isinstance(value, list) and not takes_list else [value])
-
-
-def _formula(text: str, path: str, horizon: int, n_arms: int | None, hint: object) -> float | int:
-    try:
-        value = evaluate(text, horizon, n_arms)
-    except InvalidValueError as error:
-        raise ConfigError([Mistake(path, str(error))]) from None
-    whole = float not in _members(hint)
-    return round(value) if whole else value
-
-
-def _members(hint: object) -> tuple[object, ...]:
-    return get_args(hint) if is_union(hint) else (hint,)
-
-
-def takes_list(hint: object) -> bool:
-    """Say whether a list here is one value, not an axis of a grid."""
-    return any(get_origin(member) in (list, tuple, np.ndarray) for member in _members(hint))
-
-
-def wants_number(hint: object) -> bool:
-    """Say whether a string here can only be a formula."""
-    members = _members(hint)
-    return bool({int, float} & set(members)) and not any(
-        member is str or get_origin(member) in (Literal, Annotated) for member in members
-    )
-
-
-def takes_arms(config: type[AttrsInstance]) -> bool:
-    """Say whether an environment may have a table ``arms`` in place of ``r`` and ``b``."""
-    names = {attribute.name for attribute in fields(config)}
-    return {"r", "b"} <= names and "arms" not in names
-
-
 def _is_horizon(value: int) -> bool:
     return 1 <= value <= LONGEST_HORIZON
 
@@ -399,7 +361,8 @@ def _wrong_values(config: ExperimentConfig) -> list[Mistake]:
         for index, horizon in enumerate(config.horizons)
         if not _is_horizon(horizon)
     ]
-    if len(set(config.horizons)) < len(config.horizons):
+    horizons = list(filter(_is_horizon, config.horizons))
+    if len(set(horizons)) < len(horizons):
         mistakes.append(Mistake("horizons", "names a horizon twice"))
     for key in ("horizons", "environments", "policies"):
         if not getattr(config, key):

@@ -7,10 +7,10 @@ a table; no hook is called.
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import cast, get_type_hints
+from typing import TypeGuard, cast, get_type_hints
 
 import pluggy
-from attrs import AttrsInstance, has
+from attrs import AttrsInstance, fields, has
 from numpy.random import Generator, SeedSequence
 
 from bdes_framework.discovery import PluginRecord
@@ -34,8 +34,8 @@ from bdes_framework.interfaces import (
 from bdes_framework.model import Problem
 from bdes_framework.registry import Entry, Registry
 from bdes_framework.seeding import Seed, branch, generator
-from bdes_framework.structuring import reference_kind, structure
-from bdes_framework.text import did_you_mean, listed, one_line, quoted
+from bdes_framework.structuring import reference_kind, structure, table_class
+from bdes_framework.text import did_you_mean, listed, one_line, quoted, with_article
 
 _PROTOCOLS: Mapping[Kind, type] = {
     Kind.ENVIRONMENT: Environment,
@@ -140,12 +140,19 @@ class Plugins:
             table = dict(ref)
             name = table.pop("use", None)
             if not isinstance(name, str):
-                raise ConfigError([Mistake(path, f"needs 'use', naming a {kind}")], source)
+                wanted = f"needs 'use', naming {with_article(str(kind))}"
+                raise ConfigError([Mistake(path, wanted)], source)
             entry, values = self.entry(kind, name), table | given
         else:
             return self._resolve_config(kind, ref, given)
-        config = structure(entry.config, values, source or f"{kind} {entry.name!r}", path)
-        self._check_nested(config, source or f"{kind} {entry.name!r}", path)
+        place = source or f"{kind} {entry.name!r}"
+        try:
+            config = structure(entry.config, values, place, path)
+        except ConfigError as error:
+            # What is wrong with a table does not hide what is wrong with those inside it.
+            inner = self._nested_mistakes(entry.config, values, place, path)
+            raise ConfigError([*error.mistakes, *inner], place) from None
+        self._check_nested(config, place, path)
         return entry, config
 
     def _resolve_config(
@@ -163,26 +170,35 @@ class Plugins:
         self._check_nested(config, f"{kind} {entry.name!r}", "")
         return entry, config
 
-    def _check_nested(self, config: object, source: str, path: str) -> None:
+    def _check_nested(self, config: AttrsInstance, source: str, path: str) -> None:
         """Check every reference inside a config: its fields', their lists' and tables'."""
+        mistakes = self._nested_mistakes(type(config), _values(config), source, path)
+        if mistakes:
+            raise ConfigError(mistakes, source)
+
+    def _nested_mistakes(
+        self, cls: type[AttrsInstance], given: Mapping[str, object], source: str, path: str
+    ) -> list[Mistake]:
+        """Return what is wrong in the references among a config's values, right or wrong."""
         mistakes: list[Mistake] = []
-        for name, hint in get_type_hints(type(config), include_extras=True).items():
-            kind, value = reference_kind(hint), getattr(config, name, None)
+        for name, hint in get_type_hints(cls, include_extras=True).items():
+            kind, inner, value = reference_kind(hint), table_class(hint), given.get(name)
             values = value if isinstance(value, list | tuple) else (value,)
             for index, item in enumerate(values):
                 place = f"{path}.{name}" if path else name
                 place = f"{place}[{index}]" if values is value else place
                 try:
-                    if kind is not None and item not in (None, False):
+                    if kind is not None and _is_reference(item):
                         self.resolve(kind, item, source=source, path=place)
                     elif kind is None and has(type(item)):
-                        self._check_nested(item, source, place)
+                        mistakes += self._nested_mistakes(type(item), _values(item), source, place)
+                    elif kind is None and inner is not None and isinstance(item, Mapping):
+                        mistakes += self._nested_mistakes(inner, item, source, place)
                 except ConfigError as error:
                     mistakes += error.mistakes
                 except BdesError as error:
                     mistakes.append(Mistake(place, str(error)))
-        if mistakes:
-            raise ConfigError(mistakes, source)
+        return mistakes
 
     def _top(
         self,
@@ -235,6 +251,17 @@ class Plugins:
                     RuntimeWarning,
                     stacklevel=2,
                 )
+
+
+def _values(config: AttrsInstance) -> dict[str, object]:
+    return {field.name: getattr(config, field.name) for field in fields(type(config))}
+
+
+def _is_reference(value: object) -> TypeGuard[Reference]:
+    """Say whether a value has the form of a reference; if not, its own table says so."""
+    if isinstance(value, Mapping):
+        return isinstance(value.get("use"), str)
+    return isinstance(value, str) or has(type(value))
 
 
 def _members(protocol: type) -> list[str]:

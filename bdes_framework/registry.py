@@ -23,7 +23,7 @@ from bdes_framework.interfaces import (
     Policy,
     PolicyContext,
 )
-from bdes_framework.text import one_line, quoted
+from bdes_framework.text import one_line, quoted, with_article
 
 ConfigT = TypeVar("ConfigT", bound=AttrsInstance)
 
@@ -140,8 +140,8 @@ class Registrar:
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise PluginError(
-                f"{quoted(name)} cannot name a {kind}: use 1 to 64 lower-case letters, digits,"
-                " '.', '_' and '-', starting with a letter or digit"
+                f"{quoted(name)} cannot name {with_article(str(kind))}: use 1 to 64 lower-case"
+                " letters, digits, '.', '_' and '-', starting with a letter or digit"
             )
         if not (isinstance(config, type) and attrs.has(config)):
             raise PluginError(

@@ -14,11 +14,9 @@ from bdes_framework.config import (
     LONGEST_LABEL,
     MOST_CHECKPOINTS,
     ExperimentConfig,
-    takes_arms,
-    takes_list,
-    wants_number,
 )
 from bdes_framework.expressions import LONGEST
+from bdes_framework.grids import takes_arms, takes_list, wants_number
 from bdes_framework.interfaces import Kind
 from bdes_framework.manager import Plugins
 from bdes_framework.parameters import parameters_of

@@ -6,31 +6,34 @@ integer to a float and a list to an array; every mistake is found, not only the 
 
 import math
 import types
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import attrs
 import cattrs
 import numpy as np
 from attrs import AttrsInstance
 from cattrs.cols import homogenous_tuple_structure_factory, list_structure_factory
-from cattrs.errors import (
-    ClassValidationError,
-    ForbiddenExtraKeysError,
-    IterableValidationError,
-)
-from cattrs.gen import make_dict_structure_fn
+from cattrs.errors import IterableValidationError
 
 from bdes_framework.errors import BdesError, ConfigError, Mistake
 from bdes_framework.interfaces import Kind
 from bdes_framework.schedule import holds_booleans
-from bdes_framework.text import did_you_mean, listed, one_line, quoted
+from bdes_framework.text import did_you_mean, listed, nearest, one_line, quoted, with_article
 
 T = TypeVar("T", bound=AttrsInstance)
 
 
 class _RefusedError(ValueError):
     """A value of a wrong type; its message is meant for people."""
+
+
+class _TableError(ValueError):
+    """A table that cannot be used; the paths of its mistakes start at the table."""
+
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        super().__init__(mistakes)
+        self.mistakes = mistakes
 
 
 def structure(config: type[T], values: Mapping[str, object], source: str = "", path: str = "") -> T:
@@ -63,6 +66,13 @@ def reference_kind(hint: object) -> Kind | None:
         kinds = [kind for kind in map(reference_kind, get_args(hint)) if kind is not None]
         return kinds[0] if kinds else None
     return None
+
+
+def table_class(hint: object) -> type[AttrsInstance] | None:
+    """Return the config class whose tables stand here, themselves or in a list, or None."""
+    if is_union(hint) or get_origin(hint) in (list, tuple):
+        return next(filter(None, map(table_class, get_args(hint))), None)
+    return hint if isinstance(hint, type) and attrs.has(hint) else None
 
 
 def is_union(hint: object) -> bool:
@@ -115,11 +125,18 @@ def _literal(hint: Any) -> Callable[[object, object], object]:
         for option in allowed:
             if type(option) is type(value) and option == value:
                 return value
-        hint_text = did_you_mean(str(value), map(str, allowed))
-        options = ", ".join(repr(option) for option in allowed)
-        raise _RefusedError(f"expected one of {options}, got {quoted(value)}.{hint_text}")
+        match = did_you_mean(str(value), map(str, allowed))
+        options = ", ".join(_as_written(option) for option in allowed)
+        one_of = "one of " if len(allowed) > 1 else ""
+        raise _RefusedError(
+            f"expected {one_of}{options}, got {quoted(value)}" + (f".{match}" if match else "")
+        )
 
     return hook
+
+
+def _as_written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else quoted(value)
 
 
 def _union(hint: Any) -> Callable[[object, object], object]:
@@ -185,7 +202,8 @@ def _reference(hint: Any) -> Callable[[object, object], object]:
         if isinstance(value, Mapping) and isinstance(value.get("use"), str):
             return dict(value)
         raise _RefusedError(
-            f"expected the name of a {kind} or a table with 'use' naming one, got {quoted(value)}"
+            f"expected the name of {with_article(str(kind))} or a table with 'use' naming one,"
+            f" got {quoted(value)}"
         )
 
     return hook
@@ -206,16 +224,79 @@ def _sequence(factory: Callable[..., Any]) -> Callable[..., Callable[[object, ob
 
 
 def _table(cls: Any, converter: cattrs.BaseConverter) -> Callable[[object, object], object]:
-    inner = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True)
+    allowed = [attribute.name for attribute in attrs.fields(cls) if attribute.init]
 
-    def hook(value: object, kind: object) -> object:
+    def hook(value: object, _: object) -> object:
         if isinstance(value, cls):
             return value
         if not isinstance(value, Mapping):
             raise _RefusedError(f"expected a table, got {quoted(value)}")
-        return inner(dict(value), kind)
+        sound, mistakes = _sound_values(cls, converter, value)
+        unknown = sorted(map(str, value.keys() - set(allowed)))
+        # Where a key is misspelt, what the class says of the one that was meant is no news.
+        complete = not mistakes and all(nearest(key, allowed) in (None, *value) for key in unknown)
+        mistakes += [_unknown(key, allowed) for key in unknown]
+        mistakes += _refusals(cls, sound, unset=value.keys() - sound.keys())
+        try:
+            made = _made(cls, sound) if complete else None
+        except Exception as error:
+            mistakes += [m for m in _mistakes(error, "") if m not in mistakes]
+        if mistakes:
+            raise _TableError(mistakes)
+        return made
 
     return hook
+
+
+def _sound_values(
+    cls: Any, converter: cattrs.BaseConverter, table: Mapping[str, object]
+) -> tuple[dict[str, object], list[Mistake]]:
+    """Return the values of a table that are what their fields want, and what the others are."""
+    hints = get_type_hints(cls, include_extras=True)
+    sound: dict[str, object] = {}
+    mistakes: list[Mistake] = []
+    for attribute in attrs.fields(cls):
+        name = attribute.name
+        if attribute.init and name in table:
+            try:
+                sound[name] = converter.structure(table[name], hints.get(name, Any))
+            except Exception as error:
+                mistakes += _mistakes(error, name)
+        elif attribute.init and attribute.default is attrs.NOTHING:
+            mistakes.append(Mistake(name, "is required but missing"))
+    return sound, mistakes
+
+
+def _made(cls: Any, values: Mapping[str, object]) -> object:
+    aliases = {attribute.name: attribute.alias for attribute in attrs.fields(cls)}
+    return cls(**{aliases[name]: value for name, value in values.items()})
+
+
+def _refusals(cls: Any, values: Mapping[str, object], unset: Collection[str]) -> Sequence[Mistake]:
+    """Ask each field's own validator: attrs itself stops at the first that refuses.
+
+    What they look at is an instance whose wrong fields are not set; a validator that wants
+    one of them has nothing to say. A field with a converter is left to attrs.
+    """
+    bare = cls.__new__(cls)
+    plain = [attribute for attribute in attrs.fields(cls) if attribute.converter is None]
+    for attribute in plain:
+        if attribute.name in values:
+            object.__setattr__(bare, attribute.name, values[attribute.name])
+        elif attribute.name not in unset and not isinstance(
+            attribute.default, attrs.Factory | type(attrs.NOTHING)
+        ):
+            object.__setattr__(bare, attribute.name, attribute.default)
+    mistakes: list[Mistake] = []
+    for attribute in plain:
+        if attribute.validator is not None and attribute.name in values:
+            try:
+                attribute.validator(bare, attribute, values[attribute.name])
+            except AttributeError:
+                continue
+            except Exception as error:
+                mistakes += _mistakes(error, "")
+    return mistakes
 
 
 def _is(origin: object) -> Callable[[Any], bool]:
@@ -232,7 +313,7 @@ def is_reference(hint: Any) -> bool:
 
 
 def _make_converter() -> cattrs.Converter:
-    converter = cattrs.Converter(forbid_extra_keys=True, detailed_validation=True)
+    converter = cattrs.Converter(detailed_validation=True)
     for scalar, hook in (
         (bool, _boolean),
         (int, _integer),
@@ -261,38 +342,26 @@ def _make_converter() -> cattrs.Converter:
 
 
 def _mistakes(error: BaseException, path: str) -> Sequence[Mistake]:
-    if isinstance(error, ClassValidationError):
-        with_notes, without = error.group_exceptions()
-        found = [m for exc, note in with_notes for m in _mistakes(exc, _join(path, note.name))]
-        for exc in without:
-            if isinstance(exc, KeyError):
-                found.append(Mistake(_join(path, str(exc.args[0])), "is required but missing"))
-            else:
-                found += _mistakes(exc, path)
-        return found
+    if isinstance(error, _TableError):
+        return [Mistake(_join(path, m.path), m.message) for m in error.mistakes]
     if isinstance(error, IterableValidationError):
         with_indices, rest = error.group_exceptions()
         found = [m for exc, note in with_indices for m in _mistakes(exc, f"{path}[{note.index}]")]
         return found + [m for exc in rest for m in _mistakes(exc, path)]
-    if isinstance(error, ForbiddenExtraKeysError):
-        allowed = [attribute.name for attribute in attrs.fields(error.cl)]
-        return [
-            Mistake(
-                _join(path, key),
-                f"is not a parameter.{did_you_mean(key, allowed)} Allowed: {listed(allowed)}",
-            )
-            for key in sorted(error.extra_fields)
-        ]
-    if isinstance(error, KeyError):
-        return [Mistake(path, "is required but missing")]
     if isinstance(error, _RefusedError | BdesError):
         return [Mistake(path, str(error))]
     return [Mistake(path, one_line(f"{error}" or type(error).__name__))]
 
 
-def _join(path: str, key: str) -> str:
-    shown = key if key.isidentifier() else quoted(key)
-    return f"{path}.{shown}" if path else shown
+def _unknown(key: str, allowed: Sequence[str]) -> Mistake:
+    return Mistake(
+        key if key.isidentifier() else quoted(key),
+        f"is not a parameter.{did_you_mean(key, allowed)} Allowed: {listed(allowed)}",
+    )
+
+
+def _join(path: str, inner: str) -> str:
+    return f"{path}.{inner}" if path and inner else path or inner
 
 
 _converter = _make_converter()

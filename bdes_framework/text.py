@@ -53,6 +53,11 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     return f" Did you mean {quoted(match)}?" if match is not None else ""
 
 
+def with_article(noun: str) -> str:
+    """Return ``a policy``, ``an environment``."""
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
 def listed(names: Iterable[str]) -> str:
     """Return names as a readable list: sorted, shortened when there are very many."""
     ordered = sorted(names)

@@ -270,6 +270,12 @@ def test_check_says_what_would_be_run_and_leaves_nothing_behind(demo: Path) -> N
     assert "environments[0].lamb: is not a parameter. Did you mean 'lam'?" in wrong.stderr
 
 
+def test_check_says_that_its_time_leaves_out_planning(demo: Path) -> None:
+    assert "planning" not in bdes("check", "demo.toml", cwd=demo).stdout
+    (demo / "demo.toml").write_text(FILE.replace("benchmark = false\n", ""))
+    assert "; besides, planning the benchmark\n" in bdes("check", "demo.toml", cwd=demo).stdout
+
+
 def test_init_writes_a_file_that_runs_and_never_overwrites(tmp_path: Path) -> None:
     done = bdes("init", "mine.toml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -138,7 +138,26 @@ def test_names_labels_and_more_replications_change_no_key(folder: Path) -> None:
             "engine.n: is not a parameter",
         ),
         (("benchmark = false", 'benchmark = "nope"'), "benchmark: no planner is called 'nope'"),
-        (("benchmark = false", "benchmark = true"), "benchmark: "),
+        (("benchmark = false", "benchmark = true"), "naming one, got True; or expected false, got"),
+        (
+            ('use = "bernoulli"\n', ""),
+            "environments[0]: expected the name of an environment or a table",
+        ),
+        (("lam = 0.3", 'lam = [1, "1"]'), "environments[0].lam: has '1' twice in its grid"),
+        (
+            (
+                "lam = 0.3",
+                'lam = 1\nnoise = [{use = "gaussian", sigma = 1}, {sigma = 1.0, use = "gaussian"}]',
+            ),
+            "environments[0].noise: has 'gaussian sigma=1.0' twice in its grid",
+        ),
+        (
+            (
+                "r = [0.9, 0.3]\nb = [0.1, 1.0]",
+                'arms = {file = ["x", "x, noise=y"]}\nnoise = ["y", "y, noise=y"]',
+            ),
+            "the label 'bernoulli (arms.file=x, noise=y, noise=y)' is that of two of its variants",
+        ),
         (('use = "mine"', 'use = "mine"\n[[policies]]\nuse = "mine"'), "the label 'mine' is taken"),
     ],
 )
@@ -171,3 +190,114 @@ def test_all_mistakes_of_a_file_are_reported_at_once(folder: Path) -> None:
             folder, ("seed = 1", "seed = -1"), ('"bernoulli"', '"x"'), ('use = "mine"', 'use = "y"')
         )
     assert [m.path for m in caught.value.mistakes] == ["seed", "environments[0]", "policies[0]"]
+
+
+def test_a_label_that_a_grid_makes_is_taken_for_all_others(folder: Path) -> None:
+    """Two things of one label would be averaged into one row."""
+    ucb1 = "[[policies]]\nuse = 'ucb1'\nlabel = 'u'\nexploration = [1, 2, 3]"
+    other = "lam = [0.3, 0.1]\nlabel = 'ads'\n\n[[environments]]\nuse = 'bernoulli'\nr = [0.5]\n"
+    with pytest.raises(ConfigError) as caught:
+        load(
+            folder,
+            ("lam = 0.3", other + "b = [1]\nlam = 0.3\nlabel = 'ads (lam=0.3)'"),
+            ('use = "mine"', f"use = 'mine'\nlabel = 'u (exploration=2)'\n\n{ucb1}"),
+        )
+    first, second = map(str, caught.value.mistakes)
+    assert first.startswith(
+        "environments[1]: the label 'ads (lam=0.3)' is also that of environments"
+    )
+    assert second.startswith(
+        "policies[1]: the label 'u (exploration=2)' is also that of policies[0]"
+    )
+
+
+def test_tables_in_a_grid_are_told_apart_by_what_they_set(folder: Path) -> None:
+    grid = 'use = "auto"\nmiddle = [{use = "etc", samples = 1}, {use = "etc", epsilon = 1}]'
+    labels = {c.policy.label for c in load(folder, ('use = "mine"', grid)).cells}
+    assert labels == {"auto (middle=etc samples=1)", "auto (middle=etc epsilon=1)"}
+
+
+def paths(error: ConfigError) -> list[str]:
+    return [mistake.path for mistake in error.mistakes]
+
+
+def test_a_mistake_hides_no_other_in_its_table_or_inside_it(folder: Path) -> None:
+    etc = 'planner = {use = "certified", gapp = 1}\ntuning = "papper"\nexplore_at_most = 7'
+    with pytest.raises(ConfigError) as caught:
+        load(
+            folder,
+            ("seed = 1", 'seed = 1\nengine = {use = "dask", adress = "x", workers = 0}'),
+            ("r = [0.9, 0.3]", "r = [1.3, 0.3]"),
+            ("lam = 0.3", 'lamb = 3\nq0 = 2\nnoise = {use = "gaussian", sgma = 2}'),
+            ('use = "mine"', f'use = "etc"\n{etc}\nsamples = 0'),
+        )
+    found = "\n".join(str(mistake) for mistake in caught.value.mistakes)
+    for message in (
+        "engine.adress: is not a parameter",
+        "engine: 'workers' must be >= 1",
+        "environments[0].lam: is required but missing",
+        "environments[0].lamb: is not a parameter",
+        "environments[0]: r must lie in [0, 1] to be simulated, got 1.3",
+        "environments[0]: q0 must lie in [0, 1] to be simulated, got 2.0",
+        "environments[0].noise.sgma: is not a parameter",
+        "environments[0].noise.sigma: is required but missing",
+        "policies[0].planner.gapp: is not a parameter",
+        "policies[0].tuning: expected one of",
+        "policies[0]: explore_at_most must be",
+        "policies[0]: samples must be",
+    ):
+        assert message in found
+    assert len(caught.value.mistakes) == 12
+
+
+def test_a_table_that_cannot_be_read_hides_no_other(folder: Path) -> None:
+    nope = '[[policies]]\nuse = "nope"\nlabel = ""'
+    bad = "lam = 3\n\n[[environments]]\nr = [1]\n\n[[environments]]\nuse = 'bernoulli'\nr = [0.1]"
+    with pytest.raises(ConfigError) as caught:
+        load(
+            folder,
+            ("[10, 50]", '["x", 0, 7, 7]'),
+            ("lam = 0.3", bad),
+            ('use = "mine"', 'use = "mine"\n\n[[policies]]\nuse = "mine"\nx = 1\n\n' + nope),
+        )
+    assert sorted(paths(caught.value)) == [
+        "environments[0]",  # lam is no rate
+        "environments[1]",  # no 'use'
+        "environments[2]",  # the label is taken
+        "environments[2].b",
+        "environments[2].lam",
+        "horizons",  # 7 twice
+        "horizons[0]",
+        "horizons[1]",
+        "policies[1]",  # the label is taken
+        "policies[1].x",
+        "policies[2]",  # no such policy
+        "policies[2].label",
+    ]
+
+
+def test_too_many_replications_or_no_horizon_hide_no_wrong_parameter(folder: Path) -> None:
+    for change in (("replications = 3", "replications = 10_000_000"), ("[10, 50]", "[0]")):
+        with pytest.raises(ConfigError) as caught:
+            load(folder, change, ("lam = 0.3", "lam = 3"))
+        assert paths(caught.value)[1:] == ["environments[0]"], change
+
+
+def test_a_policy_that_is_told_too_little_is_refused_before_anything_runs(folder: Path) -> None:
+    etc = ('use = "mine"', 'use = "etc"')
+    with pytest.raises(ConfigError) as caught:
+        load(folder, etc)
+    (mistake,) = map(str, caught.value.mistakes)
+    assert mistake.startswith("policies[0]: etc needs to know a replenishing arm; without one, use")
+    assert mistake.endswith("; or set reveal_replenishing_arm to true")
+    assert len(load(folder, etc, ("seed", "reveal_replenishing_arm = true\nseed")).cells) == 6
+
+
+@pytest.mark.parametrize("raised", ["KeyError('x')", "SystemExit(3)", "InvalidValueError('x')"])
+def test_what_else_a_factory_raises_is_left_to_the_cells(
+    folder: Path, good_plugin: Good, raised: str
+) -> None:
+    source = good_plugin("mine").replace("return First()", f"raise {raised}")
+    source = source.replace("import hookimpl", "import InvalidValueError, hookimpl")
+    (folder / "mine.py").write_text(source)
+    assert len(load(folder).cells) == 6

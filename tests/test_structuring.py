@@ -138,6 +138,46 @@ def test_all_mistakes_are_reported_at_once() -> None:
     assert [text.split(":")[0] for text in found] == ["rate", "count", "inner.size", "unknown"]
 
 
+@frozen
+class Range:
+    """Two numbers in order, each below 10."""
+
+    low: int = field(validator=validators.lt(10))
+    high: int = field(validator=validators.lt(10))
+    step: int = field(default=1, validator=validators.gt(0))
+
+    @high.validator
+    def _above(self, _: object, value: int) -> None:
+        if value < self.low:
+            raise ValueError(f"high is below {self.low}")
+
+    def __attrs_post_init__(self) -> None:
+        if self.step > self.high:
+            raise ValueError("the step is too long")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"low": 10, "high": 11, "step": 0}, ["'low' must be", "'high' must be", "'step' must be"]),
+        ({"low": 3, "high": 2, "step": 0}, ["high is below 3", "'step' must be"]),
+        # What needs a value that is wrong itself has nothing to say.
+        ({"low": "x", "high": 2, "step": 0}, ["low: expected an integer", "'step' must be"]),
+        ({"high": 2, "step": 0}, ["low: is required", "'step' must be"]),
+        ({"low": 1, "high": 2, "step": 3}, ["the step is too long"]),
+        ({"low": 1, "high": 2, "step": 3, "q": 1}, ["q: is not a parameter", "the step is too"]),
+        # 'stp' is what was meant to be the step.
+        ({"low": -2, "high": 0, "stp": 1}, ["stp: is not a parameter. Did you mean 'step'?"]),
+    ],
+)
+def test_every_field_s_validator_is_asked(values: dict[str, object], expected: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        structure(Range, values)
+    found = [str(mistake) for mistake in caught.value.mistakes]
+    assert len(found) == len(expected)
+    assert all(text.startswith(start) for text, start in zip(found, expected, strict=True))
+
+
 def test_the_source_and_path_lead_every_line() -> None:
     with pytest.raises(ConfigError) as caught:
         structure(Sample, {"rate": "x", "count": "y"}, "demo.toml", "policies[0]")

@@ -197,7 +197,10 @@ def check(file: Path) -> None:
         table.add_row(name, Text(f"{value:,}" if isinstance(value, int) else str(value)))
     # From 10 ns a pull for compiled policies to 10 µs for plain Python ones that decide each round.
     low, high = (_duration(pulls * seconds + len(cells) * 1e-3) for seconds in (1e-8, 1e-5))
-    table.add_row("time", f"{low} with compiled policies, up to {high} with plain Python ones")
+    time = f"{low} with compiled policies, up to {high} with plain Python ones"
+    if experiment.config.benchmark is not False:
+        time += "; besides, planning the benchmark"
+    table.add_row("time", time)
     console = Console()
     console.print(Text(ascii_controls(f"{file}: no mistakes"), style="green"))
     console.print(table)

@@ -1,6 +1,6 @@
 """The paper's protocol: clicks drawn from Bern(r·q), a state that follows the arms pulled."""
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from attrs import cmp_using, field, frozen
@@ -32,6 +32,18 @@ _SWEEP = 1 << 14
 """Pulls per sweep: longer blocks are cut, so that luck and results stay in a core's cache."""
 
 
+def _playable(_: object, attribute: Any, value: Any) -> None:
+    """Refuse one parameter that no instance has, or none that rewards can be drawn from."""
+    name = attribute.name
+    arms = value if name in ("r", "b") else [1.0]
+    Instance(arms, arms, value if name == "lam" else 1.0, value if name == "q0" else 1.0)
+    if np.max(value) > 1:
+        raise InvalidValueError(
+            f"{name} must lie in [0, 1] to be simulated, got {np.max(value)};"
+            " Instance.scaled gives an equivalent instance"
+        )
+
+
 @frozen(unsafe_hash=False)
 class BernoulliConfig:
     """Clicks drawn from Bern(r·q); pulling an arm moves q towards its end state.
@@ -51,10 +63,10 @@ class BernoulliConfig:
         state itself stays deterministic.
     """
 
-    r: FloatArray = field(eq=_same_array)
-    b: FloatArray = field(eq=_same_array)
-    lam: float
-    q0: float = 1.0
+    r: FloatArray = field(eq=_same_array, validator=_playable)
+    b: FloatArray = field(eq=_same_array, validator=_playable)
+    lam: float = field(validator=_playable)
+    q0: float = field(default=1.0, validator=_playable)
     noise: NoiseModelRef | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -62,12 +74,6 @@ class BernoulliConfig:
         # Copies that nobody can change: what was checked is what will be played.
         object.__setattr__(self, "r", instance.r)
         object.__setattr__(self, "b", instance.b)
-        for name, highest in (("r", instance.r.max()), ("b", instance.b.max()), ("q0", self.q0)):
-            if highest > 1:
-                raise InvalidValueError(
-                    f"{name} must lie in [0, 1] to be simulated, got {highest};"
-                    " Instance.scaled gives an equivalent instance"
-                )
 
     @property
     def instance(self) -> Instance:
