@@ -140,7 +140,9 @@ def _as_written(value: object) -> str:
 
 
 def _union(hint: Any) -> Callable[[object, object], object]:
-    members = get_args(hint)
+    # Equal unions may come in any order, whichever was written first in this process: so one
+    # order for all, in which an integer is tried before it could be taken for a float.
+    members = sorted(get_args(hint), key=lambda member: (member is float, repr(member)))
 
     def hook(value: object, _: object) -> object:
         if value is None and type(None) in members:

@@ -139,8 +139,7 @@ def build(config: EtcConfig, context: PolicyContext) -> Scripted:
     arm = problem.replenishing_arm
     if arm is None:
         raise InvalidValueError(
-            "etc needs to know a replenishing arm: name one (in an experiment, set"
-            " reveal_replenishing_arm = true), or use etc-unknown-arm"
+            "etc needs to know a replenishing arm; without one, use etc-unknown-arm"
         )
     notes: Notes = {"tuning": config.tuning}
     planner = context.planner(config.planner)
