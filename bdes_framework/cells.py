@@ -25,6 +25,9 @@ from bdes_framework.types import FloatArray, IntArray
 KEY_FORMAT = 1
 """Raised whenever the meaning of a cell's fields changes, so that old results are not reused."""
 
+OVERHEAD_PULLS = 100_000
+"""How many pulls of a compiled policy take as long as all of a cell but its pulls."""
+
 
 @frozen
 class Part:
@@ -56,8 +59,8 @@ class Cell:
 
     @property
     def cost(self) -> float:
-        """Expected pulls, for an engine to balance work by."""
-        return float(self.horizon)
+        """Expected pulls, for an engine to balance work by, building and saving included."""
+        return float(self.horizon + OVERHEAD_PULLS)
 
 
 @frozen(eq=False)

@@ -12,6 +12,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -23,7 +24,7 @@ from attrs import field, frozen
 from bdes_framework.errors import PluginError
 from bdes_framework.hookspecs import API_VERSION, PROJECT, HookSpecs
 from bdes_framework.registry import Entry, Registrar, Registry
-from bdes_framework.sources import source_files, source_hash
+from bdes_framework.sources import folder_beside, own_files, source_files, source_hash
 from bdes_framework.text import did_you_mean, listed, one_line, quoted
 
 FIRST_PARTY = "bdes-framework"
@@ -31,6 +32,9 @@ FIRST_PARTY = "bdes-framework"
 
 _LOCAL = "bdes_local_"
 """How the module names of local files begin."""
+
+_helper_folders: set[Path] = set()
+"""The folders that were put on the path because a local plugin stands in them."""
 
 State: TypeAlias = Literal["loaded", "disabled", "failed"]
 
@@ -155,6 +159,7 @@ def _import_file(path: Path, name: str, version: str) -> ModuleType:
     )
     if spec is None or spec.loader is None:
         raise PluginError(f"{quoted(path.name)} is not a Python file")
+    _reach_helpers(path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
     try:
@@ -164,6 +169,28 @@ def _import_file(path: Path, name: str, version: str) -> ModuleType:
         raise
     vars(module)["__bdes_version__"] = version
     return module
+
+
+def _reach_helpers(path: Path) -> None:
+    """Let a plugin import the modules beside it, at any time and in every process.
+
+    Their folder comes last on the path, so that nothing of Python's or installed is hidden.
+    Helpers of one name in two plugins' folders would be mixed up, so the second is refused.
+    """
+    folder = folder_beside(path)
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    _helper_folders.add(folder)
+    importlib.invalidate_caches()
+    helpers = set(source_files(path)) - set(own_files(path))
+    for name in sorted({file.relative_to(folder).parts[0].removesuffix(".py") for file in helpers}):
+        found = sys.modules[name].__spec__ if name in sys.modules else PathFinder.find_spec(name)
+        origin = Path(found.origin).resolve() if found and found.origin else path
+        if origin not in helpers and _helper_folders.intersection(origin.parents) - {folder}:
+            raise PluginError(
+                f"imports {name!r} from beside it, but another plugin's helper has that name:"
+                f" {quoted(str(origin), 200)}; rename one"
+            )
 
 
 def _forget(path: Path, module_name: str) -> None:

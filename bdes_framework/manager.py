@@ -234,7 +234,7 @@ class Plugins:
 
     def _not_loaded(self) -> str:
         out = [f"{r.name} ({r.state})" for r in self._records if r.state != "loaded"]
-        return f" Not loaded: {listed(out)}; see 'bdes plugins'." if out else ""
+        return f" Not loaded: {listed(out)}; see 'bdes plugins --config FILE'." if out else ""
 
     def announce(self, hook: str, **arguments: object) -> None:
         """Fire a run-boundary hook in every plugin; what one raises is only a warning."""

@@ -233,8 +233,12 @@ class _Run:
         well = self._store.finished(failed=False)
         badly = set() if retry_failed else self._store.finished(failed=True)
         done = well | badly
-        left = {cell.key: cell for cell in cells if cell.key not in done}
-        on_start(len(cells), len(cells) - len(left))
+        # Cells that differ in their labels alone share a key: played once, finished all.
+        left: dict[str, list[Cell]] = {}
+        for cell in cells:
+            if cell.key not in done:
+                left.setdefault(cell.key, []).append(cell)
+        on_start(len(cells), len(cells) - sum(map(len, left.values())))
         self._record = RunRecord(
             config.name,
             len(cells),
@@ -242,10 +246,10 @@ class _Run:
             n_failed=sum(cell.key in badly for cell in cells),
         )
         self._plugins.announce("bdes_run_started", run=self._record)
-        for result in self._results(list(left.values()), execute):
+        for result in self._results([twins[0] for twins in left.values()], execute):
             self._finish(self._taken(left, result.key), result)
-        for cell in left.values():
-            self._finish(cell, failed(cell.key, _NEVER_RETURNED, _NEVER_RETURNED))
+        for key, twins in left.items():
+            self._finish(twins, failed(key, _NEVER_RETURNED, _NEVER_RETURNED))
         self._plan_benchmarks(retry_failed)
         self._plugins.announce("bdes_run_finished", run=self._record)
 
@@ -273,8 +277,12 @@ class _Run:
             )
         return left.pop(key)
 
-    def _finish(self, cell: Cell, result: CellResult) -> None:
+    def _finish(self, twins: list[Cell], result: CellResult) -> None:
         self._store.save(result)
+        for cell in twins:
+            self._tell(cell, result)
+
+    def _tell(self, cell: Cell, result: CellResult) -> None:
         bad = bool(result.error)
         self._record = evolve(
             self._record,
@@ -326,4 +334,4 @@ def list_runs(folder: str | PathLike[str] = RUNS) -> Iterator[Path]:
     """Yield the run folders below ``folder``, by name."""
     base = Path(folder)
     if base.is_dir():
-        yield from sorted(path for path in base.iterdir() if (path / "results.sqlite").is_file())
+        yield from sorted(path for path in base.iterdir() if (path / DATABASE).is_file())

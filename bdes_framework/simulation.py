@@ -88,10 +88,7 @@ def log_checkpoints(horizon: int, n: int = 50) -> IntArray:
     >>> log_checkpoints(1000, 4).tolist()
     [1, 10, 100, 1000]
     """
-    if horizon < 1:
-        raise InvalidValueError(f"horizon must be at least 1, got {horizon}")
-    if n < 2:
-        raise InvalidValueError(f"n must be at least 2, got {n}")
+    horizon, n = as_integer(horizon, "horizon", 1), as_integer(n, "n", 2)
     return np.unique(np.rint(np.geomspace(1, horizon, n)).astype(np.int64))
 
 

@@ -21,7 +21,7 @@ def source_hash(files: Iterable[Path]) -> str:
 
 def source_files(path: Path) -> list[Path]:
     """Return the files a module or package consists of, its helpers included, sorted."""
-    beside = _folder_beside(path)
+    beside = folder_beside(path)
     found: set[Path] = set()
     left = own_files(path)
     while left:
@@ -36,7 +36,7 @@ def source_files(path: Path) -> list[Path]:
     return sorted(found)
 
 
-def _folder_beside(path: Path) -> Path:
+def folder_beside(path: Path) -> Path:
     """Return the folder in which a module or package stands."""
     return path.parent.parent if path.name == "__init__.py" else path.parent
 

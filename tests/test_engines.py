@@ -1,15 +1,21 @@
 """Engines: the same bits from each, whatever dies on the way."""
 
+import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import evolve
 
+from bdes_engines import processes
+from bdes_engines.processes import Processes
 from bdes_framework import (
     ContractError,
     StoreError,
@@ -21,7 +27,24 @@ from bdes_framework.store import open_store
 from tests.running import FILE, SLOW, dump
 
 
+def noting_processes(folder: Path) -> None:
+    """Let the slow policy leave its process's id, and dawdle while there is a file "dawdle"."""
+    note = (
+        "        import os, pathlib\n"
+        f"        here = pathlib.Path({str(folder)!r})\n"
+        "        (here / f'{os.getpid()}.pid').touch()\n"
+        "        time.sleep(0.05 if (here / 'dawdle').exists() else 0)\n"
+    )
+    source = SLOW.replace("        time.sleep(pause)\n", "        time.sleep(pause)\n" + note)
+    (folder / "slow.py").write_text(source)
+
+
+def workers_seen(folder: Path) -> set[int]:
+    return {int(file.stem) for file in folder.glob("*.pid")} - {os.getpid()}
+
+
 def test_any_engine_and_any_order_give_the_same_bits(sweep: Path, tmp_path: Path) -> None:
+    noting_processes(tmp_path)
     experiment = load_experiment(sweep)
     reference = dump(run_experiment(experiment, out=tmp_path / "serial", engine="serial"))
     assert len(reference) == 120
@@ -29,20 +52,73 @@ def test_any_engine_and_any_order_give_the_same_bits(sweep: Path, tmp_path: Path
     random.Random(3).shuffle(shuffled)
     again = evolve(experiment, cells=tuple(shuffled))
     assert dump(run_experiment(again, out=tmp_path / "shuffled", engine="serial")) == reference
+    assert not workers_seen(tmp_path)
+    (tmp_path / "dawdle").touch()
+    seen: set[int] = set()
     for engine in ({"use": "processes", "workers": 2}, {"use": "dask", "workers": 2}):
         out = tmp_path / str(engine["use"])
         assert dump(run_experiment(experiment, out=out, engine=engine)) == reference
+        assert len(workers_seen(tmp_path) - seen) == 2
+        seen = workers_seen(tmp_path)
 
 
-def test_processes_really_share_the_work_when_it_is_worth_it(sweep: Path, tmp_path: Path) -> None:
-    text = sweep.read_text().replace('use = "slow"', 'use = "slow"\npause = 0.05')
-    sweep.write_text(text)
-    experiment = load_experiment(sweep)
-    run = load_run(
-        run_experiment(experiment, out=tmp_path / "x", engine={"use": "processes", "workers": 2})
-    )
-    assert len(run.cells()) == 120
-    assert all(record.error is None for record in run.cells())
+class Job:
+    """Waits until there are so many files in a folder, then adds one."""
+
+    def __init__(self, cost: float, folder: Path, others: int) -> None:
+        self.cost, self.folder, self.others = cost, folder, others
+
+
+def done_by(job: Job) -> tuple[float, int]:
+    deadline = time.monotonic() + 60
+    while len(list(job.folder.glob("*.done"))) < job.others and time.monotonic() < deadline:
+        time.sleep(0.05)
+    (job.folder / f"{job.cost}.done").touch()
+    return job.cost, os.getpid()
+
+
+def test_a_job_that_takes_long_does_not_keep_the_others_waiting(tmp_path: Path) -> None:
+    """The first ends only when workers have done the others; what they did comes before it."""
+    jobs = [Job(1, tmp_path, 2), Job(2, tmp_path, 0), Job(3, tmp_path, 0)]
+    came = list(Processes(2).run(jobs, done_by))
+    assert {cost for cost, _ in came[:2]} == {2, 3}
+    assert [process == os.getpid() for _, process in came] == [False, False, True]
+
+
+def test_small_runs_start_no_worker_whatever_their_horizons(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cheapest cell's milliseconds are not its pulls': they do not grow with the horizon."""
+    text = FILE.replace("[10, 50]", "[10, 100_000]").replace('use = "mine"', 'use = "ucb1"')
+    (folder / "demo.toml").write_text(text.replace("replications = 3", "replications = 10"))
+    run_experiment(folder / "demo.toml", out=folder / "warm", engine="serial")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a pool was started")
+
+    monkeypatch.setattr(processes, "ProcessPoolExecutor", refuse)
+    engine = {"use": "processes", "workers": 2}
+    run = load_run(run_experiment(folder / "demo.toml", out=folder / "run", engine=engine))
+    assert len(run.cells()) == 20
+
+
+def test_a_pool_that_breaks_while_it_is_filled_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Breaking(ProcessPoolExecutor):
+        submitted = 0
+
+        def submit(self, *arguments: Any, **keywords: Any) -> Any:
+            Breaking.submitted += 1
+            if Breaking.submitted == 2:
+                raise BrokenProcessPool
+            return super().submit(*arguments, **keywords)
+
+    monkeypatch.setattr(processes, "ProcessPoolExecutor", Breaking)
+    pools = processes._Pools(2, done_by, 1.0)
+    came = pools.run([Job(cost, tmp_path, 0) for cost in (1, 2, 3)], [])
+    assert sorted(cost for cost, _ in came) == [1, 2, 3]
+    assert Breaking.submitted == 4
 
 
 @pytest.mark.parametrize("times", [3, pytest.param(25, marks=pytest.mark.slow)])
@@ -50,7 +126,7 @@ def test_a_run_killed_at_random_ends_with_the_same_bits(
     sweep: Path, tmp_path: Path, times: int
 ) -> None:
     """SIGKILL at random moments; every time the same command goes on."""
-    sweep.write_text(sweep.read_text().replace('use = "slow"', 'use = "slow"\npause = 0.02'))
+    sweep.write_text(sweep.read_text().replace('use = "slow"', 'use = "slow"\npause = 0.05'))
     command = [sys.executable, "-c", "from bdes_framework.cli import main; main()", "run",
                str(sweep), "--out", str(tmp_path / "killed"), "--engine", "processes"]  # fmt: skip
     rng = random.Random(1)
@@ -102,15 +178,15 @@ def test_a_job_that_kills_its_worker_fails_alone(
                      "        if pause == 0.001 and multiprocessing.parent_process():\n"
                      "            os.kill(os.getpid(), 9)")
     )  # fmt: skip
-    text = sweep.read_text().replace("[[policies]]", "[[policies]]\npause = [0.2, 0.001]")
+    text = sweep.read_text().replace("[[policies]]", "[[policies]]\npause = [1.0, 0.001]")
     text = text.replace('lam = [0.0, 0.3, "1/T", 1.0]', "lam = 0.3").replace("[10, 50]", "[10]")
-    sweep.write_text(text.replace("replications = 15", "replications = 4"))
+    sweep.write_text(text.replace("replications = 15", "replications = 3"))
     run = load_run(run_experiment(sweep, out=tmp_path / "run", engine=engine))
-    assert len(run.cells()) == run.n_cells == 8
+    assert len(run.cells()) == run.n_cells == 6
     by_policy: dict[str, set[str | None]] = {}
     for cell in run.cells():
         by_policy.setdefault(cell.policy, set()).add(cell.error)
-    assert by_policy["slow (pause=0.2)"] == {None}
+    assert by_policy["slow (pause=1.0)"] == {None}
     assert by_policy["slow (pause=0.001)"] == {"its worker died every time it was tried"}
 
 
@@ -127,7 +203,7 @@ def test_a_killed_worker_s_cells_are_run_again(
                      "            flag.touch()\n"
                      "            os.kill(os.getpid(), 9)")
     )  # fmt: skip
-    sweep.write_text(sweep.read_text().replace('use = "slow"', 'use = "slow"\npause = 0.03'))
+    sweep.write_text(sweep.read_text().replace('use = "slow"', 'use = "slow"\npause = 0.05'))
     run = load_run(run_experiment(sweep, out=tmp_path / "run", engine=engine))
     assert (tmp_path / "flag").exists(), "no worker was ever started"
     assert len(run.cells()) == 120

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bdes_framework import StoreError, load_experiment, load_run, run_experiment
+from bdes_framework.cli.run import show_run
 from bdes_framework.store import locked, open_store
 from tests.running import FILE, dump
 
@@ -196,6 +197,33 @@ def test_hooks_are_told_and_none_is_called_while_a_cell_runs(
     assert len([c for c in calls if isinstance(c, str) and c.startswith("before")]) == 6 + 2
 
 
+def test_cells_that_differ_in_their_label_alone_are_played_once_and_all_finished(
+    folder: Path, good_plugin: Good
+) -> None:
+    source = good_plugin("mine") + LISTENER
+    (folder / "mine.py").write_text(source)
+    twin = '[[policies]]\nuse = "mine"\nlabel = "twin"\n'
+    (folder / "demo.toml").write_text(FILE + twin)
+    experiment = load_experiment(folder / "demo.toml")
+    hooks = experiment.plugins._hooks
+    (plugin,) = [p for name, p in hooks.list_name_plugin() if name == "mine"]
+    calls: list[tuple[object, ...]] = vars(plugin)["calls"]
+    starts: list[tuple[int, int]] = []
+    for _ in range(2):
+        run_experiment(
+            experiment,
+            out=folder / "run",
+            engine="serial",
+            on_start=lambda total, done: starts.append((total, done)),
+        )
+    assert starts == [(12, 0), (12, 12)]
+    cells = [call for call in calls if call[0] == "cell"]
+    assert sorted(str(call[1]) for call in cells) == ["mine"] * 6 + ["twin"] * 6
+    assert [call[2] for call in cells] == list(range(1, 13))
+    assert [call for call in calls if call[0] == "finished"] == [("finished", 12, 0)] * 2
+    assert len(dump(folder / "run")) == 6
+
+
 def test_a_listener_that_raises_is_only_a_warning(folder: Path, good_plugin: Good) -> None:
     broken = LISTENER.replace('calls.append(("started"', 'raise OSError(("s"')
     (folder / "mine.py").write_text(good_plugin("mine") + broken)
@@ -215,3 +243,19 @@ def test_a_run_is_read_as_rows_and_frames(folder: Path) -> None:
     assert "bdes-framework" in run.resolved["versions"]
     with pytest.raises(KeyError, match="no finished cell"):
         run.curves("x", "y", 1)
+
+
+def test_failures_that_are_not_shown_are_counted(
+    folder: Path, good_plugin: Good, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = good_plugin("mine").replace("        pass", "        raise OSError(next(numbers))")
+    (folder / "mine.py").write_text(source.replace(
+        "BDES_API_VERSION", "import itertools\nnumbers = itertools.count()\nBDES_API_VERSION", 1
+    ))  # fmt: skip
+    (folder / "demo.toml").write_text(FILE.replace("replications = 3", "replications = 6"))
+    run_experiment(folder / "demo.toml", out=folder / "run", engine="serial")
+    assert show_run(folder / "run") == 1
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 10 + 2
+    assert told[-2] == "failed: and 2 more cells otherwise"
+    assert told[-1].startswith("bdes: 12 of 12 cells failed")

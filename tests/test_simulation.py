@@ -56,6 +56,12 @@ def test_curves_are_the_cumulative_sums_at_the_checkpoints() -> None:
     assert trace.total_reward == trace.rewards.sum()
 
 
+def test_checkpoints_of_what_is_no_number_of_rounds_are_refused() -> None:
+    for horizon, n in ((10.5, 5), (10.0, 5), (True, 5), (0, 5), (10, 2.5), (10, 1)):
+        with pytest.raises(InvalidValueError, match="must be an integer of at least"):
+            log_checkpoints(horizon, n)  # type: ignore[arg-type]
+
+
 def test_the_horizon_is_always_a_checkpoint() -> None:
     trace = simulate(environment(), Scripted(script(9), [9]), 9, checkpoints=[2, 4])
     assert trace.checkpoints.tolist() == [2, 4, 9]

@@ -1,12 +1,13 @@
 """What the version of a plugin that is not installed covers: all the code it consists of."""
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from bdes_framework import load_experiment, load_run, run_experiment
+from bdes_framework import discovery, load_experiment, load_plugins, load_run, run_experiment
 from bdes_framework.sources import source_files
 from tests.running import FILE
 
@@ -14,15 +15,16 @@ Good = Callable[[str], str]
 
 
 @pytest.fixture
-def helped(folder: Path, good_plugin: Good, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def helped(folder: Path, good_plugin: Good) -> Iterator[Path]:
     """Return the experiment's folder; its plugin plays the arm that a module beside it names."""
     source = good_plugin("mine").replace(
         "return np.zeros(limit, dtype=np.int64)", "return np.full(limit, helper_of_mine.ARM)"
     )
     (folder / "mine.py").write_text("import helper_of_mine\n" + source)
     (folder / "helper_of_mine.py").write_text("ARM = 0\n")
-    monkeypatch.syspath_prepend(str(folder))
+    before = list(sys.path), set(discovery._helper_folders)
     yield folder
+    sys.path[:], discovery._helper_folders = before
     sys.modules.pop("helper_of_mine", None)
 
 
@@ -64,6 +66,39 @@ def test_a_changed_module_of_a_local_package_makes_new_cells_that_are_played_wit
     run = load_run(run_experiment(folder / "demo.toml", out=folder / "run", engine="serial"))
     means = [c.total_mean for c in run.cells() if c.horizon == 10]
     assert means == pytest.approx([3.0] * 3)
+
+
+@pytest.mark.parametrize("engine", ["serial", "processes"])
+def test_a_helper_beside_a_plugin_is_found_by_the_command_line(helped: Path, engine: str) -> None:
+    """Imported late, too, and in workers, which two plays longer than 2 s are handed to."""
+    source = (helped / "mine.py").read_text().replace("import helper_of_mine\n", "")
+    late = "import helper_of_mine, os, pathlib, time"
+    waits = f"time.sleep(2.5); pathlib.Path({str(helped)!r}, f'{{os.getpid()}}.pid').touch()"
+    source = source.replace(
+        "return np.full", f"{late}; {waits if engine == 'processes' else 'pass'}; return np.full"
+    )
+    (helped / "mine.py").write_text(source)
+    text = FILE.replace("[10, 50]", "[10]").replace("replications = 3", "replications = 2")
+    (helped / "demo.toml").write_text(text)
+    subprocess.run(
+        [sys.executable, "-c", "from bdes_framework.cli import main; main()", "run",
+         str(helped / "demo.toml"), "--out", str(helped / "run"), "--engine", engine,
+         "--workers", "2"][: None if engine == "processes" else -2],
+        check=True,
+    )  # fmt: skip
+    assert [cell.error for cell in load_run(helped / "run").cells()] == [None] * 2
+    assert len(list(helped.glob("*.pid"))) == (2 if engine == "processes" else 0)
+
+
+def test_helpers_of_one_name_in_two_folders_are_not_mixed_up(helped: Path) -> None:
+    other = helped / "other"
+    other.mkdir()
+    for name in ("mine.py", "helper_of_mine.py"):
+        (other / name).write_text((helped / name).read_text())
+    assert load_plugins(modules=[str(helped / "mine.py")]).records[-1].state == "loaded"
+    record = load_plugins(modules=[str(other / "mine.py")]).records[-1]
+    assert record.state == "failed"
+    assert "another plugin's helper has that name" in record.reason
 
 
 def test_helpers_are_followed_wherever_they_are_imported(tmp_path: Path) -> None:

@@ -81,11 +81,15 @@ def show_run(folder: Path, *, tracebacks: bool = False) -> int:
     for error in without:
         click.echo(f"no regret: the benchmark failed: {error}", err=True)
     failed = [record for record in records if record.error is not None]
-    for alike in list(_alike(failed))[:_MOST_FAILURES]:
+    groups = list(_alike(failed))
+    for alike in groups[:_MOST_FAILURES]:
         click.echo(_failure_text(alike), err=True)
         if tracebacks:
             for line in found.traceback(alike[0]).splitlines():
                 click.echo("  " + ascii_controls(line), err=True)
+    rest = sum(map(len, groups[_MOST_FAILURES:]))
+    if rest:
+        click.echo(f"failed: and {rest} more cell{'s' if rest > 1 else ''} otherwise", err=True)
     if failed:
         click.echo(
             f"bdes: {len(failed)} of {len(records)} cells failed; --retry-failed runs them again",

@@ -1,9 +1,11 @@
 """Jobs spread over a Dask cluster: an existing scheduler, or a local one."""
 
 import asyncio
+import logging
 import re
+import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
@@ -21,12 +23,15 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 _ADDRESS = r"(?:(?:tcp|tls|wss?)://)?(?:[^\s/:\[\]]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}"
+_LAST_PORT = 65_535
 _ANSWER_SECONDS = 10
 _LOCAL_CLUSTER = {
     # Our own scheduler need not try a batch thrice: what it gives back is run again alone.
     "distributed.scheduler.allowed-failures": 0,
     # A worker that dies again while it comes back would be given up for good after 15 s.
     "distributed.deploy.lost-worker-timeout": "1 day",
+    # Every worker calls this module's dask_setup, those that come back included.
+    "distributed.worker.preload": [__name__],
 }
 
 
@@ -48,10 +53,14 @@ class DaskConfig:
 
     @address.validator
     def _is_an_address(self, _: object, value: str | None) -> None:
-        if value is not None and not re.fullmatch(_ADDRESS, value):
+        if value is None:
+            return
+        if not re.fullmatch(_ADDRESS, value):
             raise InvalidValueError(
                 f"address must be host:port or such as tcp://10.0.0.5:8786, got {value!r}"
             )
+        if int(value.rpartition(":")[2]) > _LAST_PORT:
+            raise InvalidValueError(f"address must have a port up to {_LAST_PORT}, got {value!r}")
 
 
 class Dask:
@@ -62,26 +71,16 @@ class Dask:
 
     def run(self, jobs: Sequence[Job], execute: Callable[[Job], Result]) -> Iterator[Result]:
         """Yield each job's result as it comes."""
-        from distributed import KilledWorker, as_completed
+        from distributed.comm.core import CommClosedError
 
         with self._client() as client:
-            n_workers = max(len(client.scheduler_info()["workers"]), 1)
-            batches = in_batches(jobs, n_workers)
-            sent = {client.submit(run_batch, execute, b, pure=False): b for b in batches}
-            suspects: list[Job] = []
-            for future in as_completed(sent):
-                batch = sent.pop(future)  # what is let go is not computed again when a worker dies
-                try:
-                    results: list[Result] = future.result()
-                except KilledWorker:
-                    suspects += batch
-                    continue
-                yield from results
-            # Dask blames everything a dead worker had in hand. Alone, only what kills is to blame.
-            for job in suspects:
-                alone = client.submit(run_batch, execute, [job], pure=False)
-                with suppress(KilledWorker):
-                    yield alone.result()[0]
+            address = client.scheduler_info()["address"]
+            try:
+                yield from _results(client, jobs, execute)
+            except (CancelledError, CommClosedError):
+                raise PluginError(
+                    f"lost the Dask scheduler at {address!r}; run the same command to go on"
+                ) from None
 
     @contextmanager
     def _client(self) -> Iterator["Client"]:
@@ -89,7 +88,7 @@ class Dask:
         from distributed import Client
 
         if self._config.address is not None:
-            with _answering(self._config.address) as client:
+            with _silent_client(), _answering(self._config.address) as client:
                 yield client
             return
         try_a_worker("dask")
@@ -98,11 +97,52 @@ class Dask:
             Client(
                 n_workers=self._config.workers,
                 threads_per_worker=1,
-                dashboard_address=None,
+                # A port of its own: with None it would still ask for 8787, on every interface.
+                dashboard_address="127.0.0.1:0",
                 host="127.0.0.1",
             ) as client,
         ):
             yield client
+
+
+@contextmanager
+def _silent_client() -> Iterator[None]:
+    """Keep a lost scheduler out of the log: it would be told with a traceback before our error."""
+    logger = logging.getLogger("distributed.client")
+    logger.disabled, before = True, logger.disabled
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _results(
+    client: "Client", jobs: Sequence[Job], execute: Callable[[Job], Result]
+) -> Iterator[Result]:
+    from distributed import KilledWorker, as_completed
+
+    n_workers = max(len(client.scheduler_info()["workers"]), 1)
+    batches = in_batches(jobs, n_workers)
+    sent = {client.submit(run_batch, execute, b, pure=False): b for b in batches}
+    suspects: list[Job] = []
+    for future in as_completed(sent):
+        batch = sent.pop(future)  # what is let go is not computed again when a worker dies
+        try:
+            results: list[Result] = future.result()
+        except KilledWorker:
+            suspects += batch
+            continue
+        yield from results
+    # Dask blames everything a dead worker had in hand. Alone, only what kills is to blame.
+    for job in suspects:
+        alone = client.submit(run_batch, execute, [job], pure=False)
+        with suppress(KilledWorker):
+            yield alone.result()[0]
+
+
+def dask_setup(worker: object) -> None:
+    """Leave Ctrl-C to the parent: called by Dask in each worker of a local cluster."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _answering(address: str) -> "Client":
@@ -120,6 +160,8 @@ def _answering(address: str) -> "Client":
         return Client(address, timeout=_ANSWER_SECONDS)
     except OSError:
         raise PluginError(f"no Dask scheduler answers at {address!r}") from None
+    except (TypeError, ValueError) as error:  # such as TLS without the keys it needs
+        raise PluginError(f"cannot connect to {address!r}: {error}") from None
 
 
 async def _connect(address: str) -> None:

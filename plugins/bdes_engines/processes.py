@@ -7,10 +7,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from attrs import field, frozen, validators
 
@@ -21,8 +21,12 @@ from bdes_framework import BuildContext
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-_ALONE_SECONDS = 0.5
 _WORTH_SECONDS = 2.0
+"""About how long workers take to start: what is over sooner is not worth them."""
+
+_WARM_UP_SECONDS = 0.5
+"""The first jobs load compiled code; this much of their time says nothing about the rest."""
+
 _BATCH_SECONDS = 1.0
 """No batch is meant to take longer: what is in flight is what a kill can cost."""
 
@@ -51,49 +55,85 @@ class Processes:
         # The cheapest first: they tell how long the rest will take without taking long.
         left = deque(sorted(jobs, key=cost_of))
         cost_left = sum(map(cost_of, left))
-        begin, cost_done, spent = time.perf_counter(), 0.0, 0.0
+        cost_done, spent = 0.0, 0.0
         while left:
-            expected = cost_left * spent / cost_done if cost_done else 0.0
-            long = spent > _ALONE_SECONDS or expected > _WORTH_SECONDS
-            if long and self._workers > 1 and len(left) > 1:
-                break
             job = left.popleft()
-            yield execute(job)
+            if self._workers == 1 or not left:  # nobody to share with
+                yield execute(job)
+                continue
+            begin = time.perf_counter()
+            here = _in_a_thread(execute, job)
+            wait([here], timeout=_WORTH_SECONDS)
+            seconds = time.perf_counter() - begin
+            # This job was the dearest so far, and so the most like those to come.
+            pools = _Pools(self._workers, execute, cost_of(job) / seconds)
+            if not here.done():
+                yield from pools.run(list(left), [here])
+                return
+            yield from here.result()
             cost_done += cost_of(job)
             cost_left -= cost_of(job)
-            spent = time.perf_counter() - begin
-        if left:
-            yield from self._in_pools(list(left), execute, cost_done / spent)
+            spent += seconds
+            expected = cost_left * (spent - _WARM_UP_SECONDS) / cost_done
+            if expected > _WORTH_SECONDS and len(left) > 1:
+                yield from pools.run(list(left), [])
+                return
 
-    def _in_pools(
-        self, jobs: list[Job], execute: Callable[[Job], Result], cost_a_second: float
-    ) -> Iterator[Result]:
-        """Run everything, starting another pool whenever a worker's death broke one."""
-        batches = in_batches(jobs, self._workers, most=cost_a_second * _BATCH_SECONDS)
+
+def _in_a_thread(execute: Callable[[Job], Result], job: Job) -> Future[list[Result]]:
+    """Do a job in this process, so that whoever waits for it may stop waiting.
+
+    The thread is a daemon: after Ctrl-C nobody waits for the job's end.
+    """
+    future: Future[list[Result]] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(run_batch(execute, [job]))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return future
+
+
+class _Pools(Generic[Job, Result]):
+    """Pools of processes, one after another: each lasts until a worker's death breaks it."""
+
+    def __init__(
+        self, workers: int, execute: Callable[[Job], Result], cost_a_second: float
+    ) -> None:
+        self._workers = workers
+        self._execute = execute
+        self._cost_a_second = cost_a_second
+        self._here: list[Future[list[Result]]] = []
+
+    def run(self, jobs: list[Job], here: list[Future[list[Result]]]) -> Iterator[Result]:
+        """Run everything, and yield what this process itself has in hand when it comes."""
+        self._here = here
+        batches = in_batches(jobs, self._workers, most=self._cost_a_second * _BATCH_SECONDS)
         while batches:
             lost: list[list[Job]] = []
-            yield from self._in_one_pool(batches, execute, self._workers, lost)
+            yield from self._in_one_pool(batches, self._workers, lost)
             if len(lost) == len(batches):  # nothing came back: look for the job that kills
                 for batch in lost[: self._workers]:
-                    yield from self._isolated(batch, execute)
+                    yield from self._isolated(batch)
                 lost = lost[self._workers :]
             batches = lost
+        for future in self._here:
+            yield from future.result()
 
-    def _isolated(self, batch: list[Job], execute: Callable[[Job], Result]) -> Iterator[Result]:
+    def _isolated(self, batch: list[Job]) -> Iterator[Result]:
         """Run a batch apart from others; halve it until the job that kills stands alone."""
         lost: list[list[Job]] = []
-        yield from self._in_one_pool([batch], execute, 1, lost)
+        yield from self._in_one_pool([batch], 1, lost)
         if lost and len(batch) > 1:
             middle = len(batch) // 2
             for half in (batch[:middle], batch[middle:]):
-                yield from self._isolated(half, execute)
+                yield from self._isolated(half)
 
     def _in_one_pool(
-        self,
-        batches: list[list[Job]],
-        execute: Callable[[Job], Result],
-        workers: int,
-        lost: list[list[Job]],
+        self, batches: list[list[Job]], workers: int, lost: list[list[Job]]
     ) -> Iterator[Result]:
         """Run batches in one pool; if a worker dies, note the batches that did not come back."""
         pool = ProcessPoolExecutor(
@@ -102,10 +142,14 @@ class Processes:
             initializer=_settle_in,
         )
         try:
-            waiting = {pool.submit(run_batch, execute, batch): batch for batch in batches}
+            waiting = self._submitted(pool, batches, lost)
             while waiting:
-                finished, _ = wait(waiting, return_when=FIRST_COMPLETED)
+                finished, _ = wait([*waiting, *self._here], return_when=FIRST_COMPLETED)
                 for future in finished:
+                    if future in self._here:
+                        self._here.remove(future)
+                        yield from future.result()
+                        continue
                     batch = waiting.pop(future)
                     try:
                         results = future.result()
@@ -117,6 +161,17 @@ class Processes:
             exit_codes = _stop(pool)
         if RUN_AGAIN in exit_codes:
             raise refuse_run_again("processes")
+
+    def _submitted(
+        self, pool: ProcessPoolExecutor, batches: list[list[Job]], lost: list[list[Job]]
+    ) -> dict[Future[list[Result]], list[Job]]:
+        waiting: dict[Future[list[Result]], list[Job]] = {}
+        for batch in batches:
+            try:
+                waiting[pool.submit(run_batch, self._execute, batch)] = batch
+            except BrokenProcessPool:  # a worker died already, before all had been handed over
+                lost.append(batch)
+        return waiting
 
 
 def _settle_in() -> None:
