@@ -12,12 +12,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from bdes_framework import load_run
 from bdes_framework.cli import main
 from bdes_framework.records import CellRecord
 from bdes_framework.report.charts import spread
-from bdes_framework.report.data import RunData, curve_rows, final_rows, gap_rows, standings
+from bdes_framework.report.data import (
+    RunData,
+    curve_rows,
+    final_rows,
+    gap_rows,
+    lam_rows,
+    standings,
+)
 from bdes_framework.report.diagnostics import _typical
 from bdes_framework.report.page import Settings, report_page
 from bdes_framework.report.paths import first_cells, replay
@@ -243,8 +251,6 @@ def test_a_path_is_the_cell_s_own_states_and_arms(data: RunData) -> None:
 def test_a_cell_that_earns_something_else_when_played_again_is_not_shown(
     data: RunData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from attrs import evolve
-
     data.records = [evolve(record, total_mean=-1.0) for record in data.records]
     paths = replay(data, first_cells(1), experiment=None, seconds=60)
     assert paths.found == []
@@ -296,6 +302,23 @@ def test_slopes_beside_log_axes_never_cover_each_other_nor_get_cut_off(hostile: 
     assert np.diff(places).min() >= decades * 0.05 - 1e-9
     slopes = [row["label"] for row in rows if row["kind"] == "fit"]
     assert all(re.fullmatch(r".{1,16}: \d\.\d\d", slope) for slope in slopes)
+
+
+def test_what_shares_an_axis_across_lam_is_measured_alike(hostile: Path) -> None:
+    run = load_run(hostile)
+    found = RunData(run)
+    assert {row["measure"] for row in lam_rows(found)} == {"regret"}
+    # As if the benchmark of one lam had failed at the longer horizon.
+    place = "two ads (lam=0.3)", 2000
+    found._records[place] = [evolve(record, regret=None) for record in found._records[place]]
+    rows = lam_rows(found)
+    assert {row["measure"] for row in rows if row["horizon"] == 2000} == {"reward"}
+    assert {row["measure"] for row in rows if row["horizon"] == 200} == {"regret"}
+    assert all(0 <= row["value"] <= 1 for row in rows if row["horizon"] == 2000)
+    drawn = picture(found, "lam", Choice()).to_json()
+    run.close()
+    assert "two ads, T = 2,000" in drawn
+    assert "mean expected reward a round" in drawn
 
 
 # -- the page -------------------------------------------------------------------------------
@@ -511,6 +534,8 @@ def test_every_chart_is_saved_as_svg_with_its_axes_named(
     assert axis in text
     if chart in ("final", "regret", "loglog"):
         assert "etc" in text
+    if chart == "final":
+        assert "bernoulli, T = 4,000" in text
 
 
 def test_plot_draws_across_lam_as_png(bdes: Bdes, hostile: Path, tmp_path: Path) -> None:
