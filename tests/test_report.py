@@ -386,6 +386,8 @@ def test_hostile_text_stays_text(hostile: Path) -> None:
     text = report_page(RunData(run), settings)
     run.close()
     page = Page(text)
+    assert "64 cells (16 failed): 3 policies, 2 environments, 2 horizons." in page.text
+    assert "policies are toldlam, replenishing arm" in page.text
     for words in (HOSTILE_NAME, HOSTILE_POLICY, HOSTILE_ERROR):
         assert words in page.text
         assert words not in text

@@ -56,8 +56,7 @@ def what_was_run(data: RunData, command: str, experiment: str) -> str:
         "replications": f"{config['replications']:,}",
         "horizons T": ", ".join(f"{horizon:,}" for horizon in config["horizons"]),
         "benchmark": _reference(config["benchmark"]) if config["benchmark"] else "none",
-        "policies know lam": _yes(config["reveal_lam"]),
-        "and which arm replenishes": _yes(config["reveal_replenishing_arm"]),
+        "policies are told": _told(config),
     }
     items = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts.items()
@@ -88,8 +87,9 @@ def _reference(ref: object) -> str:
     return ref if isinstance(ref, str) else json.dumps(ref, sort_keys=True)
 
 
-def _yes(value: object) -> str:
-    return "yes" if value else "no"
+def _told(config: Mapping[str, Any]) -> str:
+    told = {"lam": config["reveal_lam"], "replenishing arm": config["reveal_replenishing_arm"]}
+    return ", ".join(name for name, is_told in told.items() if is_told) or "neither lam nor arm"
 
 
 def _parts(title: str, parts: Sequence[Mapping[str, Any]]) -> str:
@@ -123,7 +123,7 @@ def headline(data: RunData) -> str:
         _count(len(data.environment_names), "environment", "environments"),
         _count(len(data.horizons), "horizon", "horizons"),
     )
-    words = f"{_count(len(data.records), 'cell', 'cells')}: {', '.join(facts)}."
+    words = f"{_count(data.run.n_cells, 'cell', 'cells')}{_undone(data)}: {', '.join(facts)}."
     last = [panel for panel in panels if panel.horizon == panels[0].horizon]
     wins, ties = _tally(data, last)
     if wins:
@@ -133,6 +133,16 @@ def headline(data: RunData) -> str:
         name = data.policy_names[best]
         words += f" At T = {panels[0].horizon:,}, {name} earned the most{where}{tied}."
     return f'<p class="headline">{text(words, 400)}</p>'
+
+
+def _undone(data: RunData) -> str:
+    """Return how many cells are missing or failed, if any: whoever won may not win in the end."""
+    missing = data.run.n_cells - len(data.records)
+    n_failed = sum(record.error is not None for record in data.records)
+    parts = [
+        f"{n:,} {what}" for n, what in ((missing, "not played yet"), (n_failed, "failed")) if n
+    ]
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _count(n: int, one: str, many: str) -> str:
