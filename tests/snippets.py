@@ -5,9 +5,10 @@ A page's blocks run in the order they stand in, in one folder and one module:
 - ``python`` runs; a ``text`` block right below it is what it prints;
 - ``python``, ``toml`` or anything else with ``title="name"`` becomes that file instead;
 - ``toml`` must be TOML;
-- in ``console`` and ``bash``, lines that start with ``$ bdes`` or ``$ pytest`` are run and
-  must succeed, unless ``$ echo $?`` and another exit code follow; lines below a command are
-  what it prints, and ``> name`` puts it into a file instead;
+- in ``console`` and ``bash``, lines that start with ``$ bdes`` (in this process) or
+  ``$ pytest`` (in its own) are run and must succeed, unless ``$ echo $?`` and another exit
+  code follow; lines below a command are what it prints, and ``> name`` puts it into a file
+  instead;
 - ``$ cp``, ``$ mv``, ``$ sed`` and ``$ cd`` happen in the page's folder; after
   ``$ pip install -e .`` later commands find the package that is there, though nothing is
   installed; what else sets a machine up is only shown.
@@ -23,11 +24,15 @@ import shlex
 import subprocess
 import sys
 import tomllib
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
+from unittest import mock
 
 from attrs import frozen
+
+from bdes_framework.cli import main
 
 NOT_RUN = (".", "git", "make", "mypy", "pip", "python", "python3", "source")
 """Commands that pages may show and no test here runs: they set a machine up, or (mypy, on the
@@ -157,16 +162,56 @@ class PageRun:
 
     def _program(self, command: Command, where: str) -> None:
         name, *rest = command.arguments
+        file = None
+        if ">" in rest:
+            rest, (file,) = rest[: rest.index(">")], rest[rest.index(">") + 1 :]
+        if name == "bdes" and not self._search_path:
+            status, printed = self._bdes_here(rest)
+        else:
+            status, printed = self._process(name, rest, where)
+        shown = f"{where}: {shlex.join(command.arguments)} prints\n{printed}"
+        assert status == command.status, f"{shown}\nand ends with {status}"
+        assert not command.output or fits(command.output, printed), shown
+        if file is not None:
+            (self._folder / file).write_text(printed, encoding="utf-8")
+
+    def _bdes_here(self, arguments: Sequence[str]) -> tuple[int, str]:
+        """Run ``bdes`` in this process, as its own would: most of its time there is starting.
+
+        Cells run serially unless the page chooses an engine: that changes no number, and saves
+        the start of the workers.
+        """
+        serial = ["--engine", "serial"] if self._leaves_engine_open(arguments) else []
+        status: int | str | None = 0
+        with (
+            contextlib.chdir(self._folder),
+            warnings.catch_warnings(),
+            mock.patch.dict(os.environ, self._settings()),
+            mock.patch.object(sys, "argv", ["bdes", *arguments, *serial]),
+            contextlib.redirect_stdout(io.StringIO()) as printed,
+            contextlib.redirect_stderr(printed),
+        ):
+            warnings.simplefilter("default", UserWarning)  # shown, as it would be to a reader
+            try:
+                main()
+            except SystemExit as end:
+                status = end.code
+        return int(status or 0), printed.getvalue()
+
+    def _leaves_engine_open(self, arguments: Sequence[str]) -> bool:
+        if arguments[:1] != ["run"] or {"--engine", "--workers"} & {*arguments}:
+            return False
+        file = self._folder / arguments[1]
+        return not (file.exists() and re.search(r"(?m)^engine\b", file.read_text()))
+
+    def _process(self, name: str, arguments: Sequence[str], where: str) -> tuple[int, str]:
         programs = {
             "bdes": [str(Path(sys.executable).with_name("bdes"))],
             "pytest": [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
         }
         assert name in programs, f"{where}: no test runs {name!r}"
-        file = None
-        if ">" in rest:
-            rest, (file,) = rest[: rest.index(">")], rest[rest.index(">") + 1 :]
         done = subprocess.run(
-            [*programs[name], *rest],
+            [*programs[name], *arguments],
             cwd=self._folder,
             env=os.environ | self._settings(),
             stdout=subprocess.PIPE,
@@ -174,11 +219,7 @@ class PageRun:
             encoding="utf-8",
             timeout=300,
         )
-        shown = f"{where}: {shlex.join(command.arguments)} prints\n{done.stdout}"
-        assert done.returncode == command.status, f"{shown}\nand ends with {done.returncode}"
-        assert not command.output or fits(command.output, done.stdout), shown
-        if file is not None:
-            (self._folder / file).write_text(done.stdout, encoding="utf-8")
+        return done.returncode, done.stdout
 
     def _settings(self) -> dict[str, str]:
         settings = {"COLUMNS": "120", "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}

@@ -12,15 +12,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from bdes_framework import load_run
 from bdes_framework.cli import main
 from bdes_framework.records import CellRecord
 from bdes_framework.report.charts import spread
-from bdes_framework.report.data import RunData, curve_rows, final_rows, gap_rows, standings
+from bdes_framework.report.data import (
+    RunData,
+    curve_rows,
+    final_rows,
+    gap_rows,
+    lam_rows,
+    standings,
+)
+from bdes_framework.report.diagnostics import _typical
 from bdes_framework.report.page import Settings, report_page
 from bdes_framework.report.paths import first_cells, replay
 from bdes_framework.report.pictures import Choice, picture, save
+from bdes_framework.report.rows import loglog_rows
 from bdes_framework.report.slopes import fit_slopes, table_1
 from tests.reports import (
     EXPERIMENT,
@@ -241,8 +251,6 @@ def test_a_path_is_the_cell_s_own_states_and_arms(data: RunData) -> None:
 def test_a_cell_that_earns_something_else_when_played_again_is_not_shown(
     data: RunData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from attrs import evolve
-
     data.records = [evolve(record, total_mean=-1.0) for record in data.records]
     paths = replay(data, first_cells(1), experiment=None, seconds=60)
     assert paths.found == []
@@ -281,6 +289,38 @@ def test_labels_never_cover_each_other_and_stay_on_the_axis() -> None:
     assert np.diff(logs).min() >= math.log(1000) * 0.05 - 1e-9
 
 
+def test_slopes_beside_log_axes_never_cover_each_other_nor_get_cut_off(hostile: Path) -> None:
+    run = load_run(hostile)
+    found = RunData(run)
+    label = next(iter(found.environment_names))
+    rows = loglog_rows(found, label, fit_slopes(found.records), found.policies)
+    run.close()
+    bars = [row[end] for row in rows if row["kind"] == "mean" for end in ("drawn_low", "high")]
+    decades = math.ceil(math.log10(max(bars))) - math.floor(math.log10(min(bars)))
+    places = sorted({math.log10(row["label_at"]) for row in rows if "label_at" in row})
+    assert len(places) == 4
+    assert np.diff(places).min() >= decades * 0.05 - 1e-9
+    slopes = [row["label"] for row in rows if row["kind"] == "fit"]
+    assert all(re.fullmatch(r".{1,16}: \d\.\d\d", slope) for slope in slopes)
+
+
+def test_what_shares_an_axis_across_lam_is_measured_alike(hostile: Path) -> None:
+    run = load_run(hostile)
+    found = RunData(run)
+    assert {row["measure"] for row in lam_rows(found)} == {"regret"}
+    # As if the benchmark of one lam had failed at the longer horizon.
+    place = "two ads (lam=0.3)", 2000
+    found._records[place] = [evolve(record, regret=None) for record in found._records[place]]
+    rows = lam_rows(found)
+    assert {row["measure"] for row in rows if row["horizon"] == 2000} == {"reward"}
+    assert {row["measure"] for row in rows if row["horizon"] == 200} == {"regret"}
+    assert all(0 <= row["value"] <= 1 for row in rows if row["horizon"] == 2000)
+    drawn = picture(found, "lam", Choice()).to_json()
+    run.close()
+    assert "two ads, T = 2,000" in drawn
+    assert "mean expected reward a round" in drawn
+
+
 # -- the page -------------------------------------------------------------------------------
 
 
@@ -309,6 +349,19 @@ def test_the_page_s_sections_stand_in_the_order_of_the_questions(plain_page: Pag
     assert all(later - earlier <= 1 for earlier, later in itertools.pairwise(levels))
 
 
+def test_the_headline_names_who_won_at_the_longest_horizon(plain_page: Page) -> None:
+    assert "30 cells: 2 policies, 1 environment, 3 horizons." in plain_page.text
+    assert "At T = 4,000, etc earned the most." in plain_page.text
+
+
+def test_diagnostics_read_as_words_and_short_numbers() -> None:
+    assert _typical(["0 · (0 1) × 3", "0 · (0 1) × 3"]) == "0 · (0 1) × 3"
+    assert _typical([[0.1234567, 2.0], [1.0]]) == "[0.1235, 2] (1 of 2 replications)"
+    assert _typical([2.5, "none", 2.5]) == "2.5 (2 of 3 replications)"
+    assert _typical([1000.0, 3000.0]) == "2,000 (1,000 to 3,000)"
+    assert _typical([True, True]) == "true"
+
+
 def test_nothing_on_the_page_comes_from_elsewhere(plain: Path) -> None:
     run = load_run(plain)
     text = report_page(RunData(run), Settings(paths=0))
@@ -333,6 +386,8 @@ def test_hostile_text_stays_text(hostile: Path) -> None:
     text = report_page(RunData(run), settings)
     run.close()
     page = Page(text)
+    assert "64 cells (16 failed): 3 policies, 2 environments, 2 horizons." in page.text
+    assert "policies are toldlam, replenishing arm" in page.text
     for words in (HOSTILE_NAME, HOSTILE_POLICY, HOSTILE_ERROR):
         assert words in page.text
         assert words not in text
@@ -355,6 +410,8 @@ def test_without_a_benchmark_rewards_are_shown_and_never_regret(tmp_path: Path) 
     assert "DES regret" not in page.tables["Results by environment, horizon and policy"][0]
     assert "This run has no benchmark" in page.text
     assert "no slope is fitted" in page.text
+    assert "Reward over time" in page.text
+    assert "Regret before the horizon" not in page.text
 
 
 def test_a_run_in_which_everything_failed_has_a_page_all_the_same(tmp_path: Path) -> None:
@@ -372,6 +429,9 @@ def test_one_horizon_has_curves_but_no_slope(tmp_path: Path) -> None:
     page = Page(report_page(RunData(run), Settings(paths=1)))
     run.close()
     assert "This run has one horizon, so no slope is fitted." in page.text
+    # A chart with nothing to pick says all the same what it shows.
+    assert "Environment and horizon: bernoulli, T = 50" in page.text
+    assert "Cell: ucb1 on bernoulli, T = 50" in page.text
 
 
 def test_a_page_that_cannot_show_every_curve_says_so(
@@ -476,6 +536,8 @@ def test_every_chart_is_saved_as_svg_with_its_axes_named(
     assert axis in text
     if chart in ("final", "regret", "loglog"):
         assert "etc" in text
+    if chart == "final":
+        assert "bernoulli, T = 4,000" in text
 
 
 def test_plot_draws_across_lam_as_png(bdes: Bdes, hostile: Path, tmp_path: Path) -> None:

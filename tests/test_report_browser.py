@@ -180,7 +180,9 @@ def test_dark_mode_is_dark_and_charts_follow(window: Browser, page: Path) -> Non
     assert set(grounds) == {"rgb(23, 27, 33)"}
 
 
-def test_in_print_nothing_is_cut_off_and_controls_are_gone(window: Browser, page: Path) -> None:
+def test_in_print_nothing_is_cut_off_and_charts_say_what_they_show(
+    window: Browser, page: Path
+) -> None:
     window.open(page, width=720, media="print", dark=True)
     window.draw_all()
     assert window.run("return getComputedStyle(document.querySelector('nav')).display") == "none"
@@ -194,6 +196,9 @@ def test_in_print_nothing_is_cut_off_and_controls_are_gone(window: Browser, page
         ".filter(box => box.scrollHeight > box.clientHeight + 1).length"
     )
     assert cut == 0
+    # On paper, too, a chart must say which environment, horizon or cell it shows.
+    unseen = "return [...document.querySelectorAll('.pick')].filter(p => !p.offsetHeight).length"
+    assert window.run(unseen) == 0
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (360, True)])

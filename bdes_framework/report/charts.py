@@ -24,6 +24,9 @@ MEASURES = {
 PATH_EXTENT = 42
 """Room for the numbers of vertical axes, so that charts below each other line up."""
 
+LAM_PADDING = 14
+"""Room beside the first and last lam, so that their bars are not on the axis, in pixels."""
+
 LABEL_HEIGHT = 13 / 260
 """The height of a line of text as a share of a chart's."""
 
@@ -49,15 +52,16 @@ def _dash(policies: Sequence[str]) -> dict[str, alt.StrokeDash]:
 
 
 def _thousands(title: str, name: str, **more: Any) -> alt.X:
-    axis = {"tickCount": 6, **more.pop("axis", {})}
-    return alt.X(name, title=title, axis=alt.Axis(format="~s", **axis), **more)
+    # Each number by itself: "~s" as the axis' format would write 200 beside 1k as 0.2k.
+    axis = {"tickCount": 6, "labelExpr": "format(datum.value, '~s')", **more.pop("axis", {})}
+    return alt.X(name, title=title, axis=alt.Axis(**axis), **more)
 
 
-def _names(base: alt.Chart, measure: str, colour: alt.Color) -> alt.Chart:
-    """Return policies' names beside their last points; see :func:`with_names`."""
+def _names(base: alt.Chart, measure: str, colour: alt.Color, right: int = 8) -> alt.Chart:
+    """Return policies' names to the right of their last points; see :func:`with_names`."""
     named: alt.Chart = (
         base.transform_filter("isValid(datum.label_at)")
-        .mark_text(align="left", dx=8, limit=110)
+        .mark_text(align="left", dx=right, limit=110)
         .encode(y=alt.Y("label_at:Q", title=MEASURES[measure]), text="policy:N", color=colour)
         .properties(name="names")
     )
@@ -167,9 +171,9 @@ def lam(
 ) -> Layered:
     """Figures at one horizon across the evolution rate, with 95 % bars."""
     wide = min(values) > 0 and max(values) >= 10 * min(values)
-    scale = alt.Scale(type="log", nice=False, padding=14)
+    scale = alt.Scale(type="log", nice=False, padding=LAM_PADDING)
     if not wide:
-        scale = alt.Scale(type="linear", zero=False, nice=False, padding=14)
+        scale = alt.Scale(type="linear", zero=False, nice=False, padding=LAM_PADDING)
     ticks = list(values) if len(values) <= 8 else alt.Undefined
     x = alt.X("lam:Q", title="evolution rate lam", scale=scale,
               axis=alt.Axis(values=ticks, format="~g"))  # fmt: skip
@@ -184,7 +188,8 @@ def lam(
         y=value, color=colour,
         tooltip=[alt.Tooltip("lam:Q", format="~g"), *_interval_tips(measure)],
     )  # fmt: skip
-    return _layers(whisker, line, dot, _names(base, measure, colour))
+    beside_the_axis = LAM_PADDING + 6
+    return _layers(whisker, line, dot, _names(base, measure, colour, beside_the_axis))
 
 
 def state() -> Layered:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from bdes_framework.records import CellRecord
 from bdes_framework.report.names import shown_names
@@ -241,25 +241,38 @@ def horizon_rows(data: RunData, environment: str) -> list[Row]:
     ]
 
 
-def lam_rows(data: RunData) -> list[Row]:
-    """Return figures over lam, a row per policy, where environments differ in lam alone."""
+def lam_rows(data: RunData, measure: str | None = None) -> list[Row]:
+    """Return figures over lam, a row per policy, where environments differ in lam alone.
+
+    What shares an axis is measured alike: by ``measure``, or else, in each family at each
+    horizon, by regret where all of its environments have one.
+    """
+    groups: dict[tuple[str, int], list[Panel]] = {}
     families = _families(data)
-    rows = []
     for panel in data.panels():
-        family = families.get((panel.environment, panel.horizon))
-        if family is None:
-            continue
-        rows += [
-            {
-                "family": family,
-                "horizon": panel.horizon,
-                "measure": panel.measure,
-                "lam": data.lam_of(panel.environment, panel.horizon),
-                **row,
-            }
-            for row in final_rows(data, panel)
-        ]
+        if (panel.environment, panel.horizon) in families:
+            family = families[panel.environment, panel.horizon]
+            groups.setdefault((family, panel.horizon), []).append(panel)
+    rows = []
+    for (family, horizon), panels in groups.items():
+        common = measure or common_measure(panels)
+        for panel in panels:
+            rows += [
+                {
+                    "family": family,
+                    "horizon": horizon,
+                    "measure": common,
+                    "lam": data.lam_of(panel.environment, horizon),
+                    **row,
+                }
+                for row in final_rows(data, evolve(panel, measure=common))
+            ]
     return rows
+
+
+def common_measure(panels: Iterable[Panel]) -> str:
+    """Return what all panels can be measured by."""
+    return REGRET if all(panel.measure == REGRET for panel in panels) else REWARD
 
 
 def _families(data: RunData) -> dict[tuple[str, int], str]:

@@ -12,6 +12,7 @@ from attrs import frozen
 from bdes_framework.report.names import clipped
 
 LONGEST_TEXT = 200
+LONGEST_VALUE = 160
 
 
 @frozen
@@ -97,3 +98,14 @@ def content_hash(content: str) -> str:
     """Return the hash by which a Content-Security-Policy allows one script or style."""
     digest = hashlib.sha256(content.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def brief(value: object) -> str:
+    """Return a value as JSON, cut where it gets long."""
+    plain = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return plain if len(plain) <= LONGEST_VALUE else plain[: LONGEST_VALUE - 1] + "…"
+
+
+def without(n: int, what: str) -> str:
+    """Return a note on what a page leaves out, and where it is."""
+    return f'<p class="note">{n:,} more {what} are left out; <code>bdes export</code> has all.</p>'

@@ -13,6 +13,7 @@ from bdes_framework._version import __version__
 from bdes_framework.report import sections
 from bdes_framework.report.bundle import vega_script
 from bdes_framework.report.data import RunData
+from bdes_framework.report.diagnostics import diagnostics
 from bdes_framework.report.figures import Figures
 from bdes_framework.report.html import content_hash, json_block, text
 from bdes_framework.report.paths import Paths, first_cells, replay
@@ -75,11 +76,11 @@ def report_page(
     if data.panels():
         parts += [
             ("won", "Who won", sections.who_won(data, figures)),
-            ("growth", "Regret over time", sections.growth(data, figures, fits)),
+            ("growth", sections.over_time(data), sections.growth(data, figures, fits)),
             ("lam", "Across lam", sections.across_lam(figures)),
             ("paths", "States and arms", sections.paths_of_cells(figures, paths)),
             ("gap", "The benchmark", sections.certified_gap(data, figures)),
-            ("diagnostics", "Diagnostics", sections.diagnostics(data)),
+            ("diagnostics", "Diagnostics", diagnostics(data)),
         ]
     parts.append(("failures", "Failures", sections.failures(data)))
     on_step("putting the page together", 0, 1)

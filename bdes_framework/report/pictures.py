@@ -15,6 +15,7 @@ from bdes_framework.report.data import (
     Panel,
     Row,
     RunData,
+    common_measure,
     curve_rows,
     final_rows,
     lam_rows,
@@ -169,10 +170,6 @@ def _fitting(panels: list[Panel]) -> list[Panel]:
     return panels
 
 
-def _measure(panels: Sequence[Panel]) -> str:
-    return REGRET if all(panel.measure == REGRET for panel in panels) else REWARD
-
-
 def _composed(layered: charts.Layered, rows: list[Row], choice: Choice, by: str) -> Drawn:
     """Return a layered chart over rows: one panel, or one per value of a column."""
     if not rows:
@@ -193,7 +190,7 @@ def _composed(layered: charts.Layered, rows: list[Row], choice: Choice, by: str)
 
 def _regret(chosen: _Chosen) -> Drawn:
     panels = chosen.panels()
-    measure = _measure(panels)
+    measure = common_measure(panels)
     rows = [
         row
         for panel in panels
@@ -206,12 +203,14 @@ def _regret(chosen: _Chosen) -> Drawn:
 
 def _final(chosen: _Chosen) -> Drawn:
     panels = chosen.panels()
-    measure = _measure(panels)
+    measure = common_measure(panels)
     rows = [
         row
         for panel in panels
         for row in final_rows(chosen.data, Panel(panel.environment, panel.horizon, measure))
     ]
+    for row in rows:  # nothing else in this chart tells the horizon
+        row["environment"] += f", T = {chosen.horizon:,}"
     chart = charts.final(chosen.data.policies, measure)
     return _composed(chart, chosen.keep(rows), chosen.choice, "environment")
 
@@ -237,7 +236,12 @@ def _lam(chosen: _Chosen) -> Drawn:
     rows = [row for row in lam_rows(chosen.data) if row["horizon"] == chosen.horizon]
     if not rows:
         raise NothingToShowError("no two environments of this run differ in lam alone")
-    measure = REGRET if all(row["measure"] == REGRET for row in rows) else REWARD
+    measure = REGRET
+    if any(row["measure"] == REWARD for row in rows):
+        measure = REWARD
+        rows = [row for row in lam_rows(chosen.data, REWARD) if row["horizon"] == chosen.horizon]
+    for row in rows:  # nothing else in this chart tells the horizon
+        row["family"] += f", T = {chosen.horizon:,}"
     values = sorted({row["lam"] for row in rows})
     rows = charts.with_names(chosen.keep(rows), "family", "lam")
     chart = charts.lam(chosen.data.policies, measure, values, legend=chosen.legend)

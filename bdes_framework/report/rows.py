@@ -1,10 +1,15 @@
 """Rows that charts need beyond what :mod:`data` says: fitted lines, and where names stand."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from bdes_framework.report.charts import spread
 from bdes_framework.report.data import Row, RunData, gap_rows, horizon_rows
+from bdes_framework.report.names import clipped
 from bdes_framework.report.slopes import Promise, SlopeFit, table_1
+
+LONGEST_NAME = 16
+"""Characters of a policy's name beside its slope; the slope must not be cut off."""
 
 LEAST_SHARE = 1e-12
 """Gaps below this are drawn here: a logarithmic axis has no zero."""
@@ -32,13 +37,14 @@ def loglog_rows(
     name = data.environment_names[environment]
     lines = [
         {"kind": "fit", "environment": name, "policy": policy, "T": horizon,
-         "value": fit.at(horizon), "label": f"{policy}: {fit.slope:.2f}"}
+         "value": fit.at(horizon), "label": f"{clipped(policy, LONGEST_NAME)}: {fit.slope:.2f}"}
         for policy, fit in found.items()
         for horizon in (fit.horizons[0], fit.horizons[-1])
     ]  # fmt: skip
     promised = _promise_rows(data, environment, means)
     ends = [row for row in [*lines, *promised] if row["T"] == max(r["T"] for r in means)]
-    _place_labels(ends, [row["value"] for row in [*means, *lines, *promised]])
+    bars = [row[end] for row in means for end in ("drawn_low", "high")]
+    _place_labels(ends, [*bars, *(row["value"] for row in [*lines, *promised])])
     return [*means, *lines, *promised]
 
 
@@ -65,7 +71,10 @@ def _promise_rows(data: RunData, environment: str, means: list[Row]) -> list[Row
 
 def _place_labels(ends: list[Row], values: list[float]) -> None:
     if ends:
-        places = spread([row["value"] for row in ends], min(values), max(values), log=True)
+        # The axis ends at whole powers of ten.
+        lowest = 10 ** math.floor(math.log10(min(values)))
+        highest = 10 ** math.ceil(math.log10(max(values)))
+        places = spread([row["value"] for row in ends], lowest, highest, log=True)
         for row, place in zip(ends, places, strict=True):
             row["label_at"] = place
 

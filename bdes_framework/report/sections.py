@@ -1,15 +1,14 @@
 """The sections of the page, in the order of a researcher's questions: each returns HTML."""
 
 import json
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from bdes_framework.report.data import REGRET, RunData, Standing, gap_rows, standings
+from bdes_framework.report.data import REGRET, Panel, RunData, Standing, gap_rows, standings
 from bdes_framework.report.figures import Figures
-from bdes_framework.report.html import Cell, Column, number, table, text
+from bdes_framework.report.html import Cell, Column, brief, number, table, text, without
 from bdes_framework.report.names import clipped
 from bdes_framework.report.paths import Paths
 from bdes_framework.report.rows import promise_of
@@ -18,14 +17,13 @@ from bdes_framework.summary import Estimate
 
 MOST_ROWS = 2_500
 MOST_FAILURES = 200
-MOST_ELEMENTS = 12
 LONGEST_PARAMETERS = 400
 
 
 def figure(figures: Figures, name: str, label: str, caption: str, n_charts: int = 1) -> str:
     """Return a chart with its picker, its caption and its numbers; the script draws it."""
     options = figures.options[name]
-    picker = ""
+    picker = f'<p class="pick">{escape(label)}: {text(options[0]["label"])}</p>' if label else ""
     if len(options) > 1:
         inside = "".join(f"<option>{text(option['label'])}</option>" for option in options)
         picker = (
@@ -58,8 +56,7 @@ def what_was_run(data: RunData, command: str, experiment: str) -> str:
         "replications": f"{config['replications']:,}",
         "horizons T": ", ".join(f"{horizon:,}" for horizon in config["horizons"]),
         "benchmark": _reference(config["benchmark"]) if config["benchmark"] else "none",
-        "policies are told lam": _yes(config["reveal_lam"]),
-        "and the replenishing arm": _yes(config["reveal_replenishing_arm"]),
+        "policies are told": _told(config),
     }
     items = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts.items()
@@ -90,8 +87,9 @@ def _reference(ref: object) -> str:
     return ref if isinstance(ref, str) else json.dumps(ref, sort_keys=True)
 
 
-def _yes(value: object) -> str:
-    return "yes" if value else "no"
+def _told(config: Mapping[str, Any]) -> str:
+    told = {"lam": config["reveal_lam"], "replenishing arm": config["reveal_replenishing_arm"]}
+    return ", ".join(name for name, is_told in told.items() if is_told) or "neither lam nor arm"
 
 
 def _parts(title: str, parts: Sequence[Mapping[str, Any]]) -> str:
@@ -101,7 +99,7 @@ def _parts(title: str, parts: Sequence[Mapping[str, Any]]) -> str:
     rows = []
     for label in list(order)[:MOST_ROWS]:
         parameters = {k: v for k, v in last[label]["table"].items() if k != "use"}
-        words = ", ".join(f"{name} = {_short(value)}" for name, value in parameters.items())
+        words = ", ".join(f"{name} = {brief(value)}" for name, value in parameters.items())
         rows.append(
             [Cell(label), Cell(str(last[label]["table"]["use"])),
              Cell(words or "defaults", limit=LONGEST_PARAMETERS)]
@@ -112,37 +110,49 @@ def _parts(title: str, parts: Sequence[Mapping[str, Any]]) -> str:
     return table(caption, columns, rows, sortable=False)
 
 
-def _short(value: object) -> str:
-    plain = json.dumps(value, sort_keys=True)
-    return plain if len(plain) <= 160 else plain[:159] + "…"
-
-
 # -- who won --------------------------------------------------------------------------------
 
 
 def headline(data: RunData) -> str:
-    """Return who won in one sentence, and how many cells failed."""
+    """Return what there is, and who won at the longest horizon, in two sentences."""
     panels = data.panels()
     if not panels:
         return '<p class="headline">No cell has finished well yet.</p>'
-    wins, ties = _tally(data)
-    n = len(panels)
-    places = "place" if n == 1 else "places"
-    words = f"{len(data.records):,} cells, {len(data.policies)} policies, {n} {places} to compare"
+    facts = (
+        _count(len(data.policies), "policy", "policies"),
+        _count(len(data.environment_names), "environment", "environments"),
+        _count(len(data.horizons), "horizon", "horizons"),
+    )
+    words = f"{_count(data.run.n_cells, 'cell', 'cells')}{_undone(data)}: {', '.join(facts)}."
+    last = [panel for panel in panels if panel.horizon == panels[0].horizon]
+    wins, ties = _tally(data, last)
     if wins:
         best, count = wins.most_common(1)[0]
+        where = f" in {count} of {len(last)} environments" if len(last) > 1 else ""
         tied = f", and tied with the best in {ties[best]}" if ties[best] else ""
-        words += (
-            f" (an environment at a horizon). {data.policy_names[best]} earned the most in"
-            f" {count} of {n}{tied}"
-        )
-    return f'<p class="headline">{text(words, 400)}.</p>'
+        name = data.policy_names[best]
+        words += f" At T = {panels[0].horizon:,}, {name} earned the most{where}{tied}."
+    return f'<p class="headline">{text(words, 400)}</p>'
 
 
-def _tally(data: RunData) -> tuple[Counter[str], Counter[str]]:
+def _undone(data: RunData) -> str:
+    """Return how many cells are missing or failed, if any: whoever won may not win in the end."""
+    missing = data.run.n_cells - len(data.records)
+    n_failed = sum(record.error is not None for record in data.records)
+    parts = [
+        f"{n:,} {what}" for n, what in ((missing, "not played yet"), (n_failed, "failed")) if n
+    ]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _count(n: int, one: str, many: str) -> str:
+    return f"{n:,} {one if n == 1 else many}"
+
+
+def _tally(data: RunData, panels: Sequence[Panel]) -> tuple[Counter[str], Counter[str]]:
     wins: Counter[str] = Counter()
     ties: Counter[str] = Counter()
-    for panel in data.panels():
+    for panel in panels:
         for standing in standings(data, panel):
             wins[standing.result.policy] += standing.is_best
             ties[standing.result.policy] += standing.is_tied
@@ -153,7 +163,7 @@ def who_won(data: RunData, figures: Figures) -> str:
     """Return figures with intervals and paired differences, sortable."""
     rows: list[list[Cell]] = []
     panels = data.panels()
-    with_regret = any(panel.measure == REGRET for panel in panels)
+    with_regret = _has_regret(data)
     n_rows = 0
     best: set[int] = set()
     for panel in panels:
@@ -173,7 +183,7 @@ def who_won(data: RunData, figures: Figures) -> str:
         Column("Behind best ± 95 %", True, "Paired by replication: the same luck for both"),
         Column("Verdict"),
     ]
-    left_out = "" if n_rows <= len(rows) else _left_out(n_rows - len(rows), "lines")
+    left_out = "" if n_rows <= len(rows) else without(n_rows - len(rows), "lines")
     return (
         figure(figures, "final", "Environment and horizon",
                "Each policy at the horizon: mean over replications with its 95 % interval"
@@ -184,10 +194,6 @@ def who_won(data: RunData, figures: Figures) -> str:
         " The best one was picked on these very numbers, so a narrow win may be chance."
         " “Tied” means that the interval holds zero.</p>"
     )  # fmt: skip
-
-
-def _left_out(n: int, what: str) -> str:
-    return f'<p class="note">{n:,} more {what} are left out; <code>bdes export</code> has all.</p>'
 
 
 def _standing_row(data: RunData, standing: Standing, with_regret: bool) -> list[Cell]:
@@ -223,16 +229,32 @@ def _estimate(found: Estimate | None) -> Cell:
 # -- growth, lam, paths ---------------------------------------------------------------------
 
 
+def over_time(data: RunData) -> str:
+    """Return what the section of curves is called."""
+    return "Regret over time" if _has_regret(data) else "Reward over time"
+
+
+def _has_regret(data: RunData) -> bool:
+    return any(panel.measure == REGRET for panel in data.panels())
+
+
 def growth(data: RunData, figures: Figures, fits: Mapping[tuple[str, str], SlopeFit]) -> str:
     """Return curves over rounds, and regret over horizons with fitted slopes."""
+    before = (
+        (
+            " Regret before the horizon compares with the first rounds of the sequence that is best"
+            " for the whole horizon, so it may be negative there."
+        )
+        if _has_regret(data)
+        else ""
+    )
     curves = figure(
         figures, "regret", "Environment and horizon",
-        "Means over replications with 95 % bands. Regret before the horizon compares with the"
-        " first rounds of the sequence that is best for the whole horizon, so it may be negative"
-        " there. Drag to move, shift and wheel to zoom, double-click to go back.",
+        f"Means over replications with 95 % bands.{before} Drag to move, shift and wheel to zoom,"
+        " double-click to go back.",
     )  # fmt: skip
     if figures.left_out:
-        curves += _left_out(figures.left_out, "environments and horizons")
+        curves += without(figures.left_out, "environments and horizons")
     heading = "<h3>How regret grows with the horizon</h3>"
     if not fits:
         why = "one horizon" if len(data.horizons) == 1 else "no regret at two horizons"
@@ -295,7 +317,7 @@ def paths_of_cells(figures: Figures, paths: Paths) -> str:
     return chart + (notes if reasons else "")
 
 
-# -- benchmark, diagnostics, failures -------------------------------------------------------
+# -- benchmark, failures --------------------------------------------------------------------
 
 
 def certified_gap(data: RunData, figures: Figures) -> str:
@@ -324,61 +346,6 @@ def certified_gap(data: RunData, figures: Figures) -> str:
     )
 
 
-def diagnostics(data: RunData) -> str:
-    """Return what policies showed of their workings, over replications at the last horizon."""
-    groups: dict[tuple[str, str, str], list[object]] = {}
-    last = data.horizons[-1] if data.horizons else 0
-    for row in data.run.rows():
-        if row["horizon"] == last and row["error"] is None:
-            for name, value in json.loads(str(row["diagnostics"])).items():
-                key = str(row["policy"]), str(row["environment"]), str(name)
-                groups.setdefault(key, []).append(value)
-    if not groups:
-        return '<p class="note">No policy of this run shows diagnostics.</p>'
-    rows = [
-        [Cell(data.policy_names[policy]), Cell(data.environment_names[environment]),
-         Cell(name, limit=60), Cell(_typical(values))]
-        for (policy, environment, name), values in list(groups.items())[:MOST_ROWS // 2]
-    ]  # fmt: skip
-    caption = f"What policies showed at the end, T = {last:,}, over all replications"
-    columns = [Column("Policy"), Column("Environment"), Column("Name"), Column("Value")]
-    left_out = len(groups) - len(rows)
-    return table(caption, columns, rows) + (_left_out(left_out, "lines") if left_out else "")
-
-
-def _typical(values: list[object]) -> str:
-    """Return values of one diagnostic over replications in a few words."""
-    numbers = [_numbers(value) for value in values]
-    columns = [row for row in numbers if row is not None]
-    lengths = {len(row) for row in columns}
-    if len(columns) == len(values) and len(lengths) == 1 and 0 < max(lengths) <= MOST_ELEMENTS:
-        return ", ".join(_range(column) for column in zip(*columns, strict=True))
-    (first, n), *others = Counter(_short(value) for value in values).most_common()
-    return f"{first} ({n} of {len(values)} replications)" if others else first
-
-
-def _numbers(value: object) -> list[float] | None:
-    """Return the numbers in a value, or None if it is anything else than numbers."""
-    given = value if isinstance(value, list) else [value]
-    found = [float(x) for x in given if isinstance(x, int | float) and not isinstance(x, bool)]
-    return found if len(found) == len(given) else None
-
-
-def _range(column: Sequence[float]) -> str:
-    """Return the mean over replications, and in brackets from where to where they go."""
-    finite = [x for x in column if math.isfinite(x)]
-    if not finite:
-        return "not a number"
-    low, high, mean = min(finite), max(finite), math.fsum(finite) / len(finite)
-    if low == high:
-        return _digits(mean)
-    return f"{_digits(mean)} ({_digits(low)} to {_digits(high)})"
-
-
-def _digits(value: float) -> str:
-    return f"{value:,.0f}" if 1000 <= abs(value) < 1e12 else f"{value:.4g}"
-
-
 def failures(data: RunData) -> str:
     """Return which cells failed and how, and which are still to come."""
     failed = [record for record in data.records if record.error is not None]
@@ -398,5 +365,5 @@ def failures(data: RunData) -> str:
         notes + f'<p class="warn">{len(failed):,} of {len(data.records):,} cells failed;'
         " <code>--retry-failed</code> runs them again.</p>"
         + table("Cells that failed", columns, rows)
-        + (_left_out(left_out, "failures") if left_out else "")
+        + (without(left_out, "failures") if left_out else "")
     )
