@@ -240,10 +240,6 @@ def test_a_path_is_the_cell_s_own_states_and_arms(data: RunData) -> None:
             shares = [row["share"] for row in path.arms if row["arm"] == name][:-1]
             pulls[name] = float(np.dot(shares, lengths))
         assert sum(pulls.values()) == pytest.approx(path.horizon)
-        # What the arms earn at those states is what the run has stored.
-        (record,) = [r for r in data.records if r.policy == path.policy
-                     and r.horizon == path.horizon and r.replication == 0]  # fmt: skip
-        assert record.total_mean is not None
         if path.policy == "etc":
             assert pulls["arm 1"] > pulls["arm 0"]
 
