@@ -6,6 +6,7 @@ Rows must be sorted: the rows of a user stand together, in the order they happen
 """
 
 import csv
+import hashlib
 import math
 import tempfile
 from array import array
@@ -120,16 +121,24 @@ def _csv(file: Path, columns: Columns) -> Iterator[tuple[_Chunk, float]]:
                 lines = _lines(read, before, reader.line_num)
                 before = reader.line_num
                 rows = [row for row in read if row]
-                if rows and min(map(len, rows)) <= max(places):
-                    index = next(i for i, row in enumerate(rows) if len(row) <= max(places))
-                    where = f"{file.name}, line {lines[index]}"
-                    raise InvalidValueError(f"{where}: has too few columns")
+                if set(map(len, rows)) - {len(header)}:
+                    index = next(i for i, row in enumerate(rows) if len(row) != len(header))
+                    raise InvalidValueError(
+                        f"{file.name}, line {lines[index]}: has {len(rows[index])} fields where"
+                        f" the header has {len(header)} (is a comma unquoted?)"
+                    )
                 if rows:
                     values = list(zip(*map(pick, rows), strict=True))
                     yield _Chunk(lines, values), raw.tell() / size
         except (csv.Error, UnicodeDecodeError) as error:
             where = f"{file.name}, line {reader.line_num}"
             raise InvalidValueError(f"{where}: is not CSV: {error}") from None
+
+
+def _digest(user: object) -> int:
+    """Return 63 bits of a user's name; Python's own hash gives -1 and -2 the same."""
+    name = str(user).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest()) >> 1
 
 
 def _lines(rows: Sequence[Sequence[str]], before: int, after: int) -> Sequence[int]:
@@ -272,7 +281,7 @@ class _Spool:
             self._starts.append(self._n_rows + index)
             self._start_lines.append(chunk.lines[index])
             if users is not None:
-                self._user_hashes.append(hash(users[index]))
+                self._user_hashes.append(_digest(users[index]))
         return begins
 
     def _check_order(self, chunk: _Chunk, orders: Sequence[Any], begins: NDArray[np.bool_]) -> None:

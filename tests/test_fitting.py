@@ -307,3 +307,15 @@ def test_a_long_single_sequence_is_fitted_along_its_ridge() -> None:
     at_truth = bdes.likelihood_of(instance, log.arms, log.rewards).value
     # Twice the difference is chi-square with 11 degrees of freedom: 0.02 % exceed 35.
     assert 0 < 2 * (found.evolving.log_likelihood - at_truth) < 35
+
+
+def test_a_probability_that_may_pass_one_is_warned_of() -> None:
+    rng = np.random.default_rng(0)
+    arms, starts = rng.integers(0, 2, (400, 10)), np.arange(0, 4000, 10)
+    for pays, certain in ((0.5, True), (0.2, False)):
+        world = bdes.Instance([pays, pays / 2], [0.4, 1.0], 0.2, q0=2.0)
+        means = np.array([world.expected_rewards(user) for user in arms])
+        rewards = (rng.random(means.shape) < means).astype(int)
+        found = bdes.fit(bdes.Log(arms.ravel(), rewards.ravel(), starts), q0=2.0)
+        warned = any("probability of paying reaches" in text for text in found.warnings)
+        assert warned is certain

@@ -74,7 +74,8 @@ def test_files_as_tools_write_them_are_taken(tmp_path: Path, text: str) -> None:
         ("u,1,,1\n", "line 2: column 'ad' is missing"),
         (",1,a,1\n", "line 2: column 'user' is missing"),
         ("u,,a,1\n", "line 2: column 'time' is missing"),
-        ("u,1,a,1\nu,2,a\n", "line 3: has too few columns"),
+        ("u,1,a,1\nu,2,a\n", "line 3: has 3 fields where the header has 4"),
+        ("u,1,a,1\nu,2,a, the second,1\n", "line 3: has 5 fields where the header has 4"),
         ('u,1,"a\nb",1\nu,0,a,1\n', "line 4: order '0' comes after"),  # a name of two lines
         ("u,1,a,1\nu,nan,a,1\n", "line 3: order 'nan' is no finite number"),
         ("u,soon,a,1\n", "line 2: order 'soon' is no number and no ISO 8601 moment"),
@@ -145,3 +146,13 @@ def test_progress_goes_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     bdes.read_log(tmp_path / "log.csv", on_progress=told.append)
     assert told == sorted(told)
     assert told[-1] == 1.0
+
+
+def test_users_whose_hashes_meet_are_still_two(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    table = {"user": [-1, -1, -2, -2], "time": [1, 2, 1, 2], "ad": [0, 1, 0, 1]}
+    pq.write_table(pa.table({**table, "click": [1, 0, 1, 0]}), tmp_path / "log.parquet")
+    assert hash(-1) == hash(-2)
+    assert bdes.read_log(tmp_path / "log.parquet", COLUMNS).starts.tolist() == [0, 2]

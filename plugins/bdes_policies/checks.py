@@ -31,6 +31,14 @@ def between_0_and_1(instance: object, attribute: Any, value: float) -> None:
         )
 
 
+def a_spread_of_logits(instance: object, attribute: Any, value: float) -> None:
+    """Refuse anything but a number from 0.001 to 1000: beyond, squares of it lose all digits."""
+    if not (_is_number(value) and 1e-3 <= value <= 1e3):
+        raise InvalidValueError(
+            f"{attribute.name} must be a number from 0.001 to 1000, got {value!r}"
+        )
+
+
 def not_negative(instance: object, attribute: Any, value: float) -> None:
     """Refuse anything but a number of at least 0."""
     if not (_is_number(value) and value >= 0):

@@ -20,7 +20,7 @@ from bdes_framework import (
     compiled,
     sweep_states,
 )
-from bdes_policies.checks import at_least_one, between_0_and_1, positive
+from bdes_policies.checks import a_spread_of_logits, at_least_one, between_0_and_1, positive
 from bdes_policies.estimating import Draw, Posterior, RatePrior
 from bdes_policies.lookahead import Lookahead, follow, look_ahead
 from bdes_policies.phases import check_told
@@ -72,7 +72,7 @@ class PosteriorConfig:
     """
 
     lam_prior: float | None = field(default=None, validator=optional(between_0_and_1))
-    lam_deviation: float = field(default=3.0, validator=positive)
+    lam_deviation: float = field(default=3.0, validator=a_spread_of_logits)
     trust_lam: bool = True
     growth: float = field(default=0.05, validator=between_0_and_1)
     redraw: float = field(default=0.02, validator=between_0_and_1)
