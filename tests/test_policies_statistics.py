@@ -97,7 +97,7 @@ def test_the_pulls_for_an_estimate_of_lam_determine_it(in_blocks: bool, lam: flo
     instance = Instance([0.9, 0.5], [0.1, 0.9], lam)
     phase = estimation_phase(Pair(0, 1, 0.0, 0.0), settle=60, samples=400, in_blocks=in_blocks)
     exact = Reader(phase)
-    exact.take(instance.expected_rewards(Reader(phase).arms(phase.n_pulls)))
+    exact.take(instance.expected_rewards(exact.arms(phase.n_pulls)))
     means = (exact.sums / 400).tolist()
     assert estimate_lam(*means).lam == pytest.approx(lam, abs=0.02)  # the first samples settle
     found = []
