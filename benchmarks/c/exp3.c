@@ -1,5 +1,8 @@
 /* EXP3, the whole loop in C: the limit that the fused loop is measured against.
  *
+ * Walks the arms' probabilities anew in every round, as the algorithm is written; the fused
+ * loop lays them out only after a reward.
+ *
  * Usage: exp3 K T seed; prints nanoseconds a pull, total reward, total expected reward.
  * Build: gcc -O3 -o exp3 exp3.c -lm
  */
