@@ -12,7 +12,13 @@ import numpy as np
 from attrs import frozen
 
 from bdes_framework.kernels import compiled
-from bdes_framework.likelihood import LEAST_PROBABILITY, AnyIntArray, fresh_state
+from bdes_framework.likelihood import (
+    AnyIntArray,
+    fresh_state,
+    move_slopes,
+    paying_probability,
+    restart_slopes,
+)
 from bdes_framework.logs import Log
 from bdes_framework.model import Instance
 from bdes_framework.types import FloatArray, IntArray
@@ -159,7 +165,7 @@ def _count_cells(
             following += 1
             q = q0
         arm = arms[t]
-        mu = min(max(r[arm] * q, LEAST_PROBABILITY), 1.0 - LEAST_PROBABILITY)
+        mu = paying_probability(r[arm], q)
         cells[_cell(mu)] += 1
         moments[0] += q
         moments[1] += q * q
@@ -189,11 +195,10 @@ def _sum_bins(
     for t in range(arms.size):
         if following < starts.size and starts[following] == t:
             following += 1
-            d[:] = 0.0
-            d[n_arms + 1] = 1.0
+            restart_slopes(d)
             q = q0
         arm = arms[t]
-        mu = min(max(r[arm] * q, LEAST_PROBABILITY), 1.0 - LEAST_PROBABILITY)
+        mu = paying_probability(r[arm], q)
         place = bin_of[_cell(mu)]
         sums[place, 0] += 1.0
         sums[place, 1] += mu
@@ -202,8 +207,6 @@ def _sum_bins(
         slopes[place, arm] += q
         for j in range(n):
             slopes[place, n_arms + j] += r[arm] * d[j]
-            x = d[j] * (1.0 - lam)
-            d[j] = x if abs(x) > 1e-100 else 0.0
-        d[arm] += lam
-        d[n_arms] += b[arm] - q
-        q = q + lam * (b[arm] - q)
+        change = b[arm] - q
+        move_slopes(d, arm, lam, change)
+        q = q + lam * change

@@ -118,6 +118,37 @@ def likelihood_of(
 
 
 @compiled
+def paying_probability(r: float, q: float) -> float:
+    """Return the probability of a reward, kept away from 0 and from 1."""
+    return min(max(r * q, LEAST_PROBABILITY), 1.0 - LEAST_PROBABILITY)
+
+
+@compiled
+def restart_slopes(d: FloatArray) -> None:
+    """Set the derivatives of the state, by b, lam and q0, to those at a sequence's start."""
+    d[:] = 0.0
+    d[d.size - 1] = 1.0
+
+
+@compiled
+def move_slopes(d: FloatArray, arm: int, lam: float, change: float) -> None:
+    """Move the derivatives of the state past a pull; ``change`` is b[arm] less the state."""
+    for j in range(d.size):
+        x = d[j] * (1.0 - lam)
+        d[j] = x if abs(x) > _VANISHED else 0.0
+    d[arm] += lam
+    d[d.size - 2] += change
+
+
+@compiled
+def _log_probability(mu: float, y: float) -> float:
+    """Return the log-probability of a reward: one logarithm where it is 0 or 1."""
+    if y == 0.0 or y == 1.0:
+        return math.log(mu if y == 1.0 else 1.0 - mu)
+    return y * math.log(mu) + (1.0 - y) * math.log(1.0 - mu)
+
+
+@compiled
 def sweep_log_likelihood(
     arms: AnyIntArray,
     rewards: AnyRewards,
@@ -139,12 +170,7 @@ def sweep_log_likelihood(
             following += 1
             q = q0
         arm = arms[t]
-        y = float(rewards[t])
-        mu = min(max(r[arm] * q, LEAST_PROBABILITY), 1.0 - LEAST_PROBABILITY)
-        if y == 0.0 or y == 1.0:
-            total += math.log(mu if y == 1.0 else 1.0 - mu)
-        else:
-            total += y * math.log(mu) + (1.0 - y) * math.log(1.0 - mu)
+        total += _log_probability(paying_probability(r[arm], q), float(rewards[t]))
         q = q + lam * (b[arm] - q)
     return total, q
 
@@ -172,7 +198,6 @@ def sweep_information(
     n = n_arms + 2
     d = state[:n].copy()  # of the state, by b, lam and q0
     q = state[n]
-    kept = 1.0 - lam
     total = 0.0
     of_r = np.zeros(n_arms)
     of_state = np.zeros(n)
@@ -183,17 +208,13 @@ def sweep_information(
     for t in range(arms.size):
         if following < starts.size and starts[following] == t:
             following += 1
-            d[:] = 0.0
-            d[n_arms + 1] = 1.0
+            restart_slopes(d)
             q = q0
         arm = arms[t]
         y = float(rewards[t])
         pays = r[arm]
-        mu = min(max(pays * q, LEAST_PROBABILITY), 1.0 - LEAST_PROBABILITY)
-        if y == 0.0 or y == 1.0:
-            total += math.log(mu if y == 1.0 else 1.0 - mu)
-        else:
-            total += y * math.log(mu) + (1.0 - y) * math.log(1.0 - mu)
+        mu = paying_probability(pays, q)
+        total += _log_probability(mu, y)
         weight = 1.0 / (mu * (1.0 - mu))
         pull = (y - mu) * weight
         of_r[arm] += pull * q
@@ -205,12 +226,8 @@ def sweep_information(
             x = weight * pays * pays * d[i]
             for j in range(n):
                 inner[i, j] += x * d[j]
-        for j in range(n):
-            x = d[j] * kept
-            d[j] = x if abs(x) > _VANISHED else 0.0
         change = b[arm] - q
-        d[arm] += lam
-        d[n_arms] += change
+        move_slopes(d, arm, lam, change)
         q = q + lam * change
     state[:n] = d
     state[n] = q

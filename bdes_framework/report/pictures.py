@@ -188,27 +188,25 @@ def _composed(layered: charts.Layered, rows: list[Row], choice: Choice, by: str)
     return resolved
 
 
-def _regret(chosen: _Chosen) -> Drawn:
+def _measured(
+    chosen: _Chosen, rows_of: Callable[[RunData, Panel], list[Row]]
+) -> tuple[list[Row], str]:
+    """Return the rows of all panels, and the one measure that all of them have."""
     panels = chosen.panels()
     measure = common_measure(panels)
-    rows = [
-        row
-        for panel in panels
-        for row in curve_rows(chosen.data, Panel(panel.environment, panel.horizon, measure))
-    ]
+    alike = [Panel(panel.environment, panel.horizon, measure) for panel in panels]
+    return [row for panel in alike for row in rows_of(chosen.data, panel)], measure
+
+
+def _regret(chosen: _Chosen) -> Drawn:
+    rows, measure = _measured(chosen, curve_rows)
     rows = charts.with_names(chosen.keep(rows))
     chart = charts.regret(chosen.data.policies, measure, legend=chosen.legend)
     return _composed(chart, rows, chosen.choice, "environment")
 
 
 def _final(chosen: _Chosen) -> Drawn:
-    panels = chosen.panels()
-    measure = common_measure(panels)
-    rows = [
-        row
-        for panel in panels
-        for row in final_rows(chosen.data, Panel(panel.environment, panel.horizon, measure))
-    ]
+    rows, measure = _measured(chosen, final_rows)
     for row in rows:  # nothing else in this chart tells the horizon
         row["environment"] += f", T = {chosen.horizon:,}"
     chart = charts.final(chosen.data.policies, measure)

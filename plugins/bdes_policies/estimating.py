@@ -105,7 +105,7 @@ class Posterior:
         self._restart_at = 0.0
         self._arms: IntArray = np.empty(0, dtype=np.int64)
         self._rewards: NDArray[np.float32] = np.empty(0, dtype=np.float32)
-        self.n_sweeps = 0
+        self.rows_swept = 0
 
     # -- fitting ----------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class Posterior:
             score,
             information,
         )
-        self.n_sweeps += 1
+        self.rows_swept += self._arms.size
         both = np.concatenate([r, b])
         slopes = np.append(both * (1 - both), 0.0 if self._prior.known else lam * (1 - lam))
         mode.information = information[:-1, :-1]
@@ -248,6 +248,7 @@ class Posterior:
         share = 1.0
         while True:
             draw = _within_bounds(self._unpack(mode.centre + share * step), self._arms.size)
+            self.rows_swept += self._arms.size
             likelihood, _ = sweep_log_likelihood(
                 self._arms,
                 self._rewards,

@@ -59,10 +59,10 @@ class PosteriorConfig:
     trust_lam : bool
         False: play as if lam had not been told.
     growth : float
-        Fit anew when the log has grown by this share, between 0 and 1. The log is swept about
-        3/growth times in all.
+        Fit anew when the log has grown by this share, between 0 and 1.
     redraw : float
-        Draw and plan anew when the log has grown by this share, between 0 and 1.
+        Draw and plan anew when the log has grown by this share, between 0 and 1. Every draw is
+        held against the whole log, which is most of the work: about draws/redraw sweeps in all.
     draws : int
         How many instances to draw.
     width : float
@@ -243,7 +243,7 @@ class PosteriorPolicy:
         shown: dict[str, DiagnosticValue] = {
             "fits": self._n_fits,
             "plans": self._n_plans,
-            "sweeps": self._posterior.n_sweeps,
+            "rows_swept": self._posterior.rows_swept,
         }
         if self._course is None:
             return shown
