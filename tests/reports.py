@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from bdes_framework import run_experiment
+from bdes_framework.report.data import RunData
 from tests.conftest import GOOD
 
 HOSTILE_POLICY = "<script>document.title='gone'</script>\"'&"
@@ -70,3 +71,11 @@ def make_run(folder: Path, text: str = PLAIN) -> Path:
     (folder / "local.py").write_text(FAILING)
     (folder / "experiment.toml").write_text(text)
     return run_experiment(folder / "experiment.toml", out=folder / "run", engine="serial")
+
+
+def totals(data: RunData, policy: str, horizon: int) -> list[float]:
+    return [
+        record.total_mean or 0.0
+        for record in data.records
+        if record.policy == policy and record.horizon == horizon
+    ]

@@ -1,0 +1,193 @@
+"""The page without a browser: its words, its order, and what stays text."""
+
+import itertools
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bdes_framework import load_run
+from bdes_framework.report.data import (
+    RunData,
+    final_rows,
+)
+from bdes_framework.report.diagnostics import _typical
+from bdes_framework.report.page import Settings, report_page
+from bdes_framework.report.slopes import fit_slopes
+from tests.reports import (
+    EXPERIMENT,
+    HOSTILE_ERROR,
+    HOSTILE_NAME,
+    HOSTILE_POLICY,
+    PLAIN,
+    make_run,
+    totals,
+)
+
+
+class Page(HTMLParser):
+    """Collects a page's tags, its visible text and the cells of its tables."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.tables: dict[str, list[list[str]]] = {}
+        self.text = ""
+        self._inside: list[str] = []
+        self._rows: list[list[str]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "input", "img"):
+            self._inside.append(tag)
+        if tag == "table":
+            self._rows = []
+        elif tag == "tr":
+            self._rows.append([])
+        elif tag in ("td", "th"):
+            self._rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._inside.pop() == tag, f"{tag} closes what it did not open"
+        if tag == "caption":
+            self.tables[self._caption] = self._rows
+
+    def handle_data(self, data: str) -> None:
+        if self._inside and self._inside[-1] in ("script", "style"):
+            return
+        self.text += data
+        if "caption" in self._inside:
+            self._caption = data
+        elif self._rows and self._inside and {"td", "th"} & set(self._inside):
+            self._rows[-1][-1] += data
+
+
+@pytest.fixture(scope="module")
+def plain_page(plain: Path) -> Page:
+    run = load_run(plain)
+    page = report_page(RunData(run), Settings(paths=2))
+    run.close()
+    return Page(page)
+
+
+def test_the_page_s_tables_say_what_was_measured(plain_page: Page, data: RunData) -> None:
+    rows = plain_page.tables["Results by environment, horizon and policy"][1:]
+    assert len(rows) == 6
+    top = rows[0]
+    assert top[:3] == ["bernoulli", "4,000", "etc"]
+    (result,) = [r for r in data.results if (r.policy, r.horizon) == ("etc", 4000)]
+    assert result.regret is not None
+    assert top[3].startswith(f"{result.regret.mean:,.1f} ± ")
+    assert top[-1] == "best"
+    slopes = plain_page.tables["Log-log slopes of mean regret over horizons"][1:]
+    fits = fit_slopes(data.records)
+    assert [float(row[2]) for row in slopes] == [
+        pytest.approx(fits["bernoulli", row[1]].slope, abs=0.005) for row in slopes
+    ]
+    assert {row[4] for row in slopes} == {"0.67"}
+
+
+def test_the_page_s_sections_stand_in_the_order_of_the_questions(plain_page: Page) -> None:
+    ids = [attributes["id"] for tag, attributes in plain_page.tags if tag == "section"]
+    assert ids == ["run", "won", "growth", "lam", "paths", "gap", "diagnostics", "failures"]
+    levels = [int(tag[1]) for tag, _ in plain_page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(later - earlier <= 1 for earlier, later in itertools.pairwise(levels))
+
+
+def test_the_headline_names_who_won_at_the_longest_horizon(plain_page: Page) -> None:
+    assert "30 cells: 2 policies, 1 environment, 3 horizons." in plain_page.text
+    assert "At T = 4,000, etc earned the most." in plain_page.text
+
+
+def test_diagnostics_read_as_words_and_short_numbers() -> None:
+    assert _typical(["0 · (0 1) × 3", "0 · (0 1) × 3"]) == "0 · (0 1) × 3"
+    assert _typical([[0.1234567, 2.0], [1.0]]) == "[0.1235, 2] (1 of 2 replications)"
+    assert _typical([2.5, "none", 2.5]) == "2.5 (2 of 3 replications)"
+    assert _typical([1000.0, 3000.0]) == "2,000 (1,000 to 3,000)"
+    assert _typical([True, True]) == "true"
+
+
+def test_nothing_on_the_page_comes_from_elsewhere(plain: Path) -> None:
+    run = load_run(plain)
+    text = report_page(RunData(run), Settings(paths=0))
+    run.close()
+    page = Page(text)
+    (policy,) = [a["content"] for t, a in page.tags if a.get("http-equiv")]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    for tag, attributes in page.tags:
+        assert "src" not in attributes
+        assert "style" not in attributes
+        assert not [name for name in attributes if name.startswith("on")]
+        if "href" in attributes:
+            assert (attributes["href"] or "").startswith("#"), tag
+
+
+def test_hostile_text_stays_text(hostile: Path) -> None:
+    run = load_run(hostile)
+    settings = Settings(paths=2, experiment=hostile.parent / "experiment.toml")
+    text = report_page(RunData(run), settings)
+    run.close()
+    page = Page(text)
+    assert "64 cells (16 failed): 3 policies, 2 environments, 2 horizons." in page.text
+    assert "policies are toldlam, replenishing arm" in page.text
+    for words in (HOSTILE_NAME, HOSTILE_POLICY, HOSTILE_ERROR):
+        assert words in page.text
+        assert words not in text
+    scripts = [attributes for tag, attributes in page.tags if tag == "script"]
+    assert scripts == [{"type": "application/json", "id": "report-data"}, {}, {}]
+    assert "img" not in [tag for tag, _ in page.tags]
+    block = text.partition('id="report-data">')[2].partition("</script>")[0]
+    assert HOSTILE_POLICY[:39] in "".join(json.loads(block)["policies"])
+
+
+def test_without_a_benchmark_rewards_are_shown_and_never_regret(tmp_path: Path) -> None:
+    run = load_run(make_run(tmp_path, PLAIN.replace("seed = 3", "seed = 3\nbenchmark = false")))
+    found = RunData(run)
+    (panel, *_) = found.panels()
+    assert panel.measure == "reward"
+    (first, *_) = final_rows(found, panel)
+    assert first["value"] == pytest.approx(np.mean(totals(found, "ucb1", 4000)) / 4000)
+    page = Page(report_page(found, Settings(paths=0)))
+    run.close()
+    assert "DES regret" not in page.tables["Results by environment, horizon and policy"][0]
+    assert "This run has no benchmark" in page.text
+    assert "no slope is fitted" in page.text
+    assert "Reward over time" in page.text
+    assert "Regret before the horizon" not in page.text
+
+
+def test_a_run_in_which_everything_failed_has_a_page_all_the_same(tmp_path: Path) -> None:
+    begin, _, end = EXPERIMENT.partition("[[policies]]")
+    text = begin + "[[policies]]" + end.rpartition("[[policies]]")[2]
+    run = load_run(make_run(tmp_path, text))
+    page = Page(report_page(RunData(run), Settings()))
+    run.close()
+    assert "No cell has finished well yet." in page.text
+    assert "16 of 16 cells failed" in page.text
+
+
+def test_one_horizon_has_curves_but_no_slope(tmp_path: Path) -> None:
+    run = load_run(make_run(tmp_path, PLAIN.replace("[100, 1000, 4000]", "[50]")))
+    page = Page(report_page(RunData(run), Settings(paths=1)))
+    run.close()
+    assert "This run has one horizon, so no slope is fitted." in page.text
+    # A chart with nothing to pick says all the same what it shows.
+    assert "Environment and horizon: bernoulli, T = 50" in page.text
+    assert "Cell: ucb1 on bernoulli, T = 50" in page.text
+
+
+def test_a_page_that_cannot_show_every_curve_says_so(
+    data: RunData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bdes_framework.report.figures.MOST_CURVE_POINTS", 48)
+    page = Page(report_page(data, Settings(paths=0)))
+    assert "1 more environments and horizons are left out" in page.text
