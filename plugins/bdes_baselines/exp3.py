@@ -1,10 +1,11 @@
 """EXP3: exponential weights on importance-weighted rewards, for rewards chosen by anybody.
 
-Weights grow without bound, so their logarithms are kept, and next to them the weights
-relative to a common shift. A reward changes one weight only: a round costs at most one
-exponential, and the weights' total is corrected by the difference, then summed afresh at
-fixed rounds before rounding can build up. A round without a reward changes nothing, so the
-parts of [0, 1) that belong to the arms are laid out only after a reward.
+Weights grow without bound, but only their ratios count: they are kept with their logarithms,
+and divided by the largest before they overflow. A reward changes one weight only: a round
+costs at most one exponential, and the running sums of the weights are corrected by the
+difference, then summed afresh at fixed rounds before rounding can build up. A round without a
+reward changes nothing, so the parts of [0, 1) that belong to the arms are laid out only after a
+reward: from the running sums, so that no arm waits for the sum before it.
 """
 
 import math
@@ -28,10 +29,11 @@ from bdes_framework import (
 )
 
 _FRESH_SUM_EVERY = 1024
-"""Changes between fresh sums: the total drifts by about this many last bits in between."""
+"""Changes between fresh sums: the sums drift by about this many last bits in between."""
 
-_HIGHEST_EXPONENT = 50.0
-"""Weights above exp(this) make the shift move; far from overflow even times many arms."""
+_HIGHEST_TOTAL = 1e20
+"""A total above this makes all weights smaller; far from overflow, as a reward multiplies a
+weight by at most e."""
 
 
 @frozen
@@ -62,24 +64,30 @@ class _State(NamedTuple):
     """What the compiled functions share; they take the arrays one by one."""
 
     log_weights: FloatArray
-    """Shape (K,): the truth."""
+    """Shape (K,): less the largest of them when they were last summed afresh."""
     weights: FloatArray
-    """Shape (K,): exp(log_weights - shift)."""
-    totals: FloatArray
-    """Shape (3,): the sum of the weights, the shift, and the share (1 - gamma)/sum."""
-    clock: IntArray
-    """Shape (1,): rewards above 0 so far."""
+    """Shape (K,): exp(log_weights)."""
+    sums: FloatArray
+    """Shape (K,): of the weights up to each arm."""
     reached: FloatArray
     """Shape (K,): where each arm's part of [0, 1) ends; the last one's is never asked."""
+    totals: FloatArray
+    """Shape (3,): the sum of all weights, the share (1 - gamma)/sum, and how many changes are
+    left until the next fresh sum."""
 
 
 @compiled
-def _lay_out(weights: FloatArray, totals: FloatArray, reached: FloatArray, floor: float) -> None:
-    """Lay the arms' probabilities end to end; ``floor`` is gamma/K."""
-    share, end = totals[2], 0.0
-    for arm in range(weights.size):
-        end += share * weights[arm] + floor
-        reached[arm] = end
+def _lay_out(
+    sums: FloatArray, reached: FloatArray, share: float, floor: float, arm: int, change: float
+) -> None:
+    """Note that a weight changed; lay the arms' probabilities end to end.
+
+    ``floor`` is gamma/K. Every arm is passed, also those before the one that changed: the
+    same step for all is compiled to a few steps for several arms at once.
+    """
+    for other in range(sums.size):
+        sums[other] += change if other >= arm else 0.0
+        reached[other] = share * sums[other] + floor * (other + 1)
 
 
 @compiled
@@ -100,52 +108,52 @@ def _learn(
     log_weights: FloatArray,
     weights: FloatArray,
     totals: FloatArray,
-    clock: IntArray,
     gamma: float,
     floor: float,
     arm: int,
     reward: float,
-) -> bool:
-    """Learn a reward above 0; say whether the weights must now be summed afresh.
+) -> float:
+    """Learn a reward above 0; return by how much the arm's weight changed.
 
-    The exponent grows by at most 1, as an arm's probability is at least ``floor``.
-    Callers leave out rewards of 0, which change nothing, and do the summing: only a
+    The logarithm grows by at most 1, as an arm's probability is at least ``floor``.
+    Callers leave out rewards of 0, which change nothing, and do the laying out: only a
     function as small as this is compiled right into the loop that calls it.
     """
-    clock[0] += 1
-    log_weights[arm] += floor * reward / (totals[2] * weights[arm] + floor)
-    exponent = log_weights[arm] - totals[1]
-    weight = math.exp(exponent)
-    totals[0] += weight - weights[arm]
-    totals[2] = (1.0 - gamma) / totals[0]
+    before: float = weights[arm]
+    others = totals[0] - before
+    log_weights[arm] += floor * reward / (totals[1] * before + floor)
+    weight = math.exp(log_weights[arm])
     weights[arm] = weight
-    return bool(exponent > _HIGHEST_EXPONENT or clock[0] % _FRESH_SUM_EVERY == 0)
+    totals[0] = others + weight
+    totals[1] = (1.0 - gamma) / totals[0]
+    totals[2] -= 1.0
+    return weight - before
 
 
 @compiled
 def _sum_afresh(
-    log_weights: FloatArray, weights: FloatArray, totals: FloatArray, gamma: float
+    log_weights: FloatArray, weights: FloatArray, sums: FloatArray, totals: FloatArray, gamma: float
 ) -> None:
     """Make the largest weight 1 and sum all of them; a weight that underflows counts as 0."""
-    shift = log_weights[0]
-    for arm in range(1, log_weights.size):
-        shift = max(shift, log_weights[arm])
+    highest = log_weights.max()
     total = 0.0
     for arm in range(log_weights.size):
-        weights[arm] = math.exp(log_weights[arm] - shift)
+        log_weights[arm] -= highest
+        weights[arm] = math.exp(log_weights[arm])
         total += weights[arm]
+        sums[arm] = total
     totals[0] = total
-    totals[1] = shift
-    totals[2] = (1.0 - gamma) / total
+    totals[1] = (1.0 - gamma) / total
+    totals[2] = _FRESH_SUM_EVERY
 
 
 @compiled
 def _play(
     log_weights: FloatArray,
     weights: FloatArray,
-    totals: FloatArray,
-    clock: IntArray,
+    sums: FloatArray,
     reached: FloatArray,
+    totals: FloatArray,
     gamma: float,
     floor: float,
     uniforms: FloatArray,
@@ -156,9 +164,11 @@ def _play(
         arm = _choose(reached, uniforms[t])
         reward = play_round(world, record, t, arm)
         if reward > 0.0:
-            if _learn(log_weights, weights, totals, clock, gamma, floor, arm, reward):
-                _sum_afresh(log_weights, weights, totals, gamma)
-            _lay_out(weights, totals, reached, floor)
+            change = _learn(log_weights, weights, totals, gamma, floor, arm, reward)
+            if totals[0] > _HIGHEST_TOTAL or totals[2] == 0.0:
+                _sum_afresh(log_weights, weights, sums, totals, gamma)
+                change = 0.0
+            _lay_out(sums, reached, totals[1], floor, arm, change)
 
 
 class Exp3:
@@ -172,12 +182,14 @@ class Exp3:
         self._arm = 0
         self._state = _State(
             log_weights=np.zeros(n_arms),
-            weights=np.ones(n_arms),
-            totals=np.array([n_arms, 0.0, (1.0 - gamma) / n_arms]),
-            clock=np.zeros(1, dtype=np.int64),
+            weights=np.empty(n_arms),
+            sums=np.empty(n_arms),
             reached=np.empty(n_arms),
+            totals=np.empty(3),
         )
-        _lay_out(self._state.weights, self._state.totals, self._state.reached, self._floor)
+        log_weights, weights, sums, reached, totals = self._state
+        _sum_afresh(log_weights, weights, sums, totals, gamma)
+        _lay_out(sums, reached, totals[1], self._floor, 0, 0.0)
 
     def ask(self, limit: int) -> IntArray:
         """Return the next arm: shape (1,)."""
@@ -188,11 +200,13 @@ class Exp3:
         """Learn the reward of the arm just asked for: shape (1,)."""
         reward = reward_in_unit_interval(rewards)
         if reward > 0.0:
-            log_weights, weights, totals, clock, reached = self._state
-            gamma, floor = self._gamma, self._floor
-            if _learn(log_weights, weights, totals, clock, gamma, floor, self._arm, reward):
-                _sum_afresh(log_weights, weights, totals, gamma)
-            _lay_out(weights, totals, reached, floor)
+            log_weights, weights, sums, reached, totals = self._state
+            gamma, floor, arm = self._gamma, self._floor, self._arm
+            change = _learn(log_weights, weights, totals, gamma, floor, arm, reward)
+            if totals[0] > _HIGHEST_TOTAL or totals[2] == 0.0:
+                _sum_afresh(log_weights, weights, sums, totals, gamma)
+                change = 0.0
+            _lay_out(sums, reached, totals[1], floor, arm, change)
 
     def play(self, world: World, record: Record) -> None:
         """Play a whole block in one compiled loop."""
@@ -204,7 +218,7 @@ class Exp3:
 
     def diagnostics(self) -> Diagnostics:
         """Return gamma and the probabilities of the next draw."""
-        probabilities = self._state.totals[2] * self._state.weights + self._floor
+        probabilities = self._state.totals[1] * self._state.weights + self._floor
         return {"gamma": self._gamma, "probabilities": probabilities}
 
 
