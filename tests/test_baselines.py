@@ -64,6 +64,13 @@ def test_exp3_plays_what_the_paper_says(gamma: float) -> None:
     )
 
 
+@pytest.mark.parametrize("gamma", [0.05, 0.2])
+def test_exp3_plays_what_the_paper_says_however_often_its_sums_are_corrected(gamma: float) -> None:
+    for name, table in tables(n_arms=3, horizon=5000).items():
+        paper = textbook.exp3(table, gamma, luck(3).random)
+        assert arms_played(Exp3(3, gamma, luck(3)), table) == paper, name
+
+
 @pytest.mark.parametrize(
     ("bound", "xi", "gamma"), [(1.0, 0.6, 0.95), (0.5, 1.0, 1.0), (1.0, 0.1, 0.5)]
 )
