@@ -72,8 +72,8 @@ class _State(NamedTuple):
     reached: FloatArray
     """Shape (K,): where each arm's part of [0, 1) ends; the last one's is never asked."""
     totals: FloatArray
-    """Shape (3,): the sum of all weights, the share (1 - gamma)/sum, and how many changes are
-    left until the next fresh sum."""
+    """Shape (4,): the sum of all weights, the share (1 - gamma)/sum, how many changes are left
+    until the next fresh sum, and what a reward of 1 adds to the last chosen arm's logarithm."""
 
 
 @compiled
@@ -91,15 +91,20 @@ def _lay_out(
 
 
 @compiled
-def _choose(reached: FloatArray, uniform: float) -> int:
+def _choose(
+    weights: FloatArray, reached: FloatArray, totals: FloatArray, floor: float, uniform: float
+) -> int:
     """Return the arm whose part of [0, 1) the draw falls in.
 
     By counting the ends below the draw: no branch depends on luck. The last end is left out,
-    as rounding may leave it below the draw.
+    as rounding may leave it below the draw. What a reward will add, gamma/K over the arm's
+    probability, is noted here: divided while the round is played, it is there when learning
+    begins. It is at most 1, as no probability is below ``floor``.
     """
     arm = 0
     for other in range(reached.size - 1):
         arm += uniform >= reached[other]
+    totals[3] = floor / (totals[1] * weights[arm] + floor)
     return arm
 
 
@@ -109,19 +114,17 @@ def _learn(
     weights: FloatArray,
     totals: FloatArray,
     gamma: float,
-    floor: float,
     arm: int,
     reward: float,
 ) -> float:
-    """Learn a reward above 0; return by how much the arm's weight changed.
+    """Learn a reward above 0 of the arm last chosen; return by how much its weight changed.
 
-    The logarithm grows by at most 1, as an arm's probability is at least ``floor``.
     Callers leave out rewards of 0, which change nothing, and do the laying out: only a
     function as small as this is compiled right into the loop that calls it.
     """
     before: float = weights[arm]
     others = totals[0] - before
-    log_weights[arm] += floor * reward / (totals[1] * before + floor)
+    log_weights[arm] += reward * totals[3]
     weight = math.exp(log_weights[arm])
     weights[arm] = weight
     totals[0] = others + weight
@@ -161,10 +164,10 @@ def _play(
     record: Record,
 ) -> None:
     for t in range(record.arms.size):
-        arm = _choose(reached, uniforms[t])
+        arm = _choose(weights, reached, totals, floor, uniforms[t])
         reward = play_round(world, record, t, arm)
         if reward > 0.0:
-            change = _learn(log_weights, weights, totals, gamma, floor, arm, reward)
+            change = _learn(log_weights, weights, totals, gamma, arm, reward)
             if totals[0] > _HIGHEST_TOTAL or totals[2] == 0.0:
                 _sum_afresh(log_weights, weights, sums, totals, gamma)
                 change = 0.0
@@ -185,7 +188,7 @@ class Exp3:
             weights=np.empty(n_arms),
             sums=np.empty(n_arms),
             reached=np.empty(n_arms),
-            totals=np.empty(3),
+            totals=np.zeros(4),
         )
         log_weights, weights, sums, reached, totals = self._state
         _sum_afresh(log_weights, weights, sums, totals, gamma)
@@ -193,7 +196,10 @@ class Exp3:
 
     def ask(self, limit: int) -> IntArray:
         """Return the next arm: shape (1,)."""
-        self._arm = _choose(self._state.reached, self._rng.random())
+        state = self._state
+        self._arm = _choose(
+            state.weights, state.reached, state.totals, self._floor, self._rng.random()
+        )
         return np.array([self._arm], dtype=np.int64)
 
     def tell(self, rewards: FloatArray) -> None:
@@ -202,7 +208,7 @@ class Exp3:
         if reward > 0.0:
             log_weights, weights, sums, reached, totals = self._state
             gamma, floor, arm = self._gamma, self._floor, self._arm
-            change = _learn(log_weights, weights, totals, gamma, floor, arm, reward)
+            change = _learn(log_weights, weights, totals, gamma, arm, reward)
             if totals[0] > _HIGHEST_TOTAL or totals[2] == 0.0:
                 _sum_afresh(log_weights, weights, sums, totals, gamma)
                 change = 0.0
