@@ -6,10 +6,10 @@ sweep, and a few steps are enough. As it may have several modes in ``lam``, scor
 rates all over (0, 1), each on as many of the first rows as it needs to show itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from bdes_framework.coordinates import UNKNOWN_RATE, Coordinates, RatePrediction, logit
 from bdes_framework.fits import Fit, ModelScore, intervals
@@ -22,6 +22,7 @@ from bdes_framework.types import FloatArray
 
 _TOLERANCE = 1e-6
 """Scoring ends when the next step is shorter than a thousandth of a standard deviation."""
+_NEARLY = 1e-3
 _ROUGHLY = 1e-2
 _FIRST_STEPS = 20
 _SECOND_STEPS = 5
@@ -76,9 +77,10 @@ def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None
     """
     rate = lam if isinstance(lam, RatePrediction) else UNKNOWN_RATE if lam is None else as_rate(lam)
     start = 1.0 if q0 is None else Instance([0.0], [0.0], 0.0, q0).q0
-    coordinates = Coordinates(log.n_arms, rate, start, bounded=q0 is not None)
+    pulls, _ = log.totals()
+    coordinates = Coordinates(log.n_arms, rate, start, q0 is not None, pulls > 0)
     mode = _search(log, coordinates)
-    return _described(log, coordinates, mode)
+    return _described(log, coordinates, mode, _most_likely(log, coordinates, mode))
 
 
 @frozen(eq=False)
@@ -88,6 +90,8 @@ class _Mode:
     theta: FloatArray
     log_likelihood: float
     objective: float
+    slope: FloatArray
+    """Of the log-likelihood alone; the score is that of the objective."""
     score: FloatArray
     precision: FloatArray
 
@@ -123,7 +127,7 @@ def _starts(log: Log, coordinates: Coordinates) -> Iterator[tuple[FloatArray, in
     level = (paid + 1) / (pulls + 2)
     theta = np.zeros(coordinates.size)
     # As if the state had been 0.7 throughout; b = 0.7 keeps it there.
-    guess = np.clip(level / 0.7, 1e-6, 0.95)
+    guess = np.clip(level / 0.7 * coordinates.peak, 1e-6, 0.95)
     theta[: log.n_arms] = np.log(guess / (1 - guess))
     theta[log.n_arms : 2 * log.n_arms] = logit(0.7) if coordinates.bounded else np.log(0.7)
     if not isinstance(coordinates.lam, RatePrediction):
@@ -149,7 +153,12 @@ def _distinct(thetas: list[FloatArray]) -> list[FloatArray]:
 
 
 def _scored(
-    mode: _Mode, log: Log, coordinates: Coordinates, tolerance: float, most_steps: int
+    mode: _Mode,
+    log: Log,
+    coordinates: Coordinates,
+    tolerance: float,
+    most_steps: int,
+    seen_as: Callable[[_Mode], _Mode] = lambda mode: mode,
 ) -> _Mode:
     """Go uphill by Fisher scoring until the next step is shorter than asked.
 
@@ -166,7 +175,7 @@ def _scored(
         if damping == 0 and float(step @ mode.score) < tolerance:
             break
         step *= min(1.0, _LONGEST_STEP / float(np.abs(step).max()))
-        further = _at(log, coordinates, coordinates.moved(mode.theta, step))
+        further = seen_as(_at(log, coordinates, coordinates.moved(mode.theta, step)))
         gain = further.objective - mode.objective
         if gain < -rounding:
             damping = max(10 * damping, _LEAST_DAMPING)
@@ -195,27 +204,44 @@ def _at(log: Log, coordinates: Coordinates, theta: FloatArray) -> _Mode:
     value = sweep_information(
         log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0, state, score, information
     )
-    slopes = coordinates.slopes(theta)
+    slopes = coordinates.jacobian(theta)
+    slope: FloatArray = score[free] @ slopes
     return _Mode(
         theta=theta,
         log_likelihood=value,
         objective=value + coordinates.log_prior(theta),
-        score=slopes * score[free] + coordinates.prior_score(theta),
-        precision=information[np.ix_(free, free)] * np.outer(slopes, slopes)
+        slope=slope,
+        score=slope + coordinates.prior_score(theta),
+        precision=slopes.T @ information[np.ix_(free, free)] @ slopes
         + np.diag(coordinates.prior_precision(theta)),
     )
 
 
-def _described(log: Log, coordinates: Coordinates, mode: _Mode) -> Fit:
+def _most_likely(log: Log, coordinates: Coordinates, mode: _Mode) -> float:
+    """Return the largest log-likelihood, which AIC and BIC mean: the prior has no say in it.
+
+    A likelihood may be largest at a boundary, which no coordinates reach. Scoring with the
+    prior's precision, but without its pull, comes as near as makes no difference.
+    """
+
+    def without_prior(found: _Mode) -> _Mode:
+        return evolve(found, objective=found.log_likelihood, score=found.slope)
+
+    start = without_prior(mode)
+    found = _scored(start, log, coordinates, _NEARLY, _FIRST_STEPS, without_prior)
+    return found.log_likelihood
+
+
+def _described(log: Log, coordinates: Coordinates, mode: _Mode, most_likely: float) -> Fit:
     n, theta = log.n_arms, mode.theta
-    instance, slopes = coordinates.instance(theta), coordinates.slopes(theta)
+    instance, slopes = coordinates.instance(theta), coordinates.jacobian(theta)
     deviations = _root_of_inverse(mode.precision)
     covariance: FloatArray = deviations @ deviations.T
     natural = np.zeros((2 * n + 1, 2 * n + 1))
     free = coordinates.free
-    natural[np.ix_(free, free)] = covariance * np.outer(slopes, slopes)
-    ends = intervals(coordinates, theta, np.sqrt(np.diag(covariance)))
-    inner = natural[np.ix_(free, free)]
+    inner = slopes @ covariance @ slopes.T
+    natural[np.ix_(free, free)] = inner
+    ends = intervals(coordinates, theta, np.sqrt(np.diag(inner)))
     goodness, states = check_fit(log, instance, free, inner)
     pulls, _ = log.totals()
     played = int((pulls > 0).sum())
@@ -228,7 +254,7 @@ def _described(log: Log, coordinates: Coordinates, mode: _Mode) -> Fit:
         r_interval=ends[:n],
         b_interval=ends[n : 2 * n],
         lam_interval=(float(ends[-1, 0]), float(ends[-1, 1])),
-        evolving=ModelScore(mode.log_likelihood, n_parameters, log.n_rows),
+        evolving=ModelScore(most_likely, n_parameters, log.n_rows),
         stationary=ModelScore(_stationary(log), played, log.n_rows),
         goodness=goodness,
         warnings=tuple(unidentified(log, coordinates, theta, covariance, ends, states)),

@@ -20,7 +20,6 @@ _HARDLY_ANYTHING = 0.7
 _WIDE_SCALE = 0.1
 _WIDE_RATE = 1.0
 _SHOWN = 5
-_NEARLY_CERTAIN = 0.9
 
 
 def unidentified(
@@ -53,7 +52,6 @@ def unidentified(
     if loose.any() and not still:
         yield f"the log says hardly anything about b of {_arms(log, loose)}"
     yield from _about_scale(n, coordinates, theta, covariance, pulls)
-    yield from _about_certainty(coordinates, theta, pulls)
     yield from _at_boundaries(log, ends[n : 2 * n], coordinates.bounded, never | loose)
 
 
@@ -78,28 +76,15 @@ def _about_scale(
     if not coordinates.bounded:
         yield "q0 is unknown: r and b are in units of it, and only products r·b/q0 compare"
     played = pulls > 0
-    slopes, parameters = coordinates.slopes(theta), coordinates.instance(theta)
-    weights = np.zeros((2, theta.size))
-    for sign, row in ((-1, 0), (1, 1)):
-        weights[row, :n] = played * slopes[:n] / parameters.r
-        weights[row, n : 2 * n] = sign * played * slopes[n : 2 * n] / parameters.b
+    relative = coordinates.jacobian(theta) / coordinates.parameters(theta)[:, None]
+    of_r, of_b = played @ relative[:n], played @ relative[n : 2 * n]
+    weights = np.array([of_r - of_b, of_r + of_b])
     scale, product = np.sqrt(np.diag(weights @ covariance @ weights.T)) / (2 * played.sum())
     if scale > _WIDE_SCALE and scale > 3 * product:
         yield (
             "r and b are known only up to a common factor: (c·r, b/c) explains the log as well"
             f" for c from {np.exp(-1.96 * scale):.2g} to {np.exp(1.96 * scale):.2g}; rows right"
             " after the start of a sequence would tell"
-        )
-
-
-def _about_certainty(coordinates: Coordinates, theta: FloatArray, pulls: IntArray) -> Iterator[str]:
-    """Warn if a probability may pass 1, where the fit has to clip it."""
-    found = coordinates.instance(theta)
-    highest = float(found.r[pulls > 0].max() * max(found.q0, found.b[pulls > 0].max()))
-    if (found.q0 > 1 or not coordinates.bounded) and highest > _NEARLY_CERTAIN:
-        yield (
-            f"an arm's probability of paying reaches {highest:.2f} at its best state: near 1 the"
-            " intervals are far too narrow, and schedules are overrated"
         )
 
 
