@@ -279,6 +279,26 @@ def test_a_malformed_log_is_refused(arguments: tuple[object, ...], message: str)
         bdes.Log(*arguments)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("users", "message"),
+    [
+        ([1, 2], "one user per row, got 2 for 3"),
+        ([[1], [2, 3], [4]], "one user per row"),
+        ([[1, 2, 3]], "one user per row"),
+        ([1.0, np.nan, 1.0], "row 1: has no user"),
+        ([np.nan, np.nan, 1.0], "row 0: has no user"),
+        (["a", None, "b"], "row 1: has no user"),
+        ([None, "a", "b"], "row 0: has no user"),
+        ([{}, {1: 2}, {}], "numbers or text"),
+    ],
+)
+def test_users_that_are_none_are_refused(users: list[object], message: str) -> None:
+    with pytest.raises(bdes.InvalidValueError, match=message):
+        bdes.Log.of_users(users, [0, 0, 0], [1, 1, 1])  # type: ignore[arg-type]
+    with pytest.raises(bdes.InvalidValueError, match="arms"):
+        bdes.Log.of_users([1, 2], [[0], [0, 1]], [1, 1])  # type: ignore[arg-type,list-item]
+
+
 def test_users_must_stand_together() -> None:
     with pytest.raises(bdes.InvalidValueError, match="stand together"):
         bdes.Log.of_users([1, 2, 1], [0, 0, 0], [1, 1, 1])
@@ -294,8 +314,10 @@ def test_a_wrong_rate_or_state_is_refused(wrong: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("wrong", [(0.0, 1.0), (1.0, 1.0), (0.5, 0.0), (0.5, np.inf)])
 def test_a_wrong_prediction_is_refused(wrong: tuple[float, float]) -> None:
-    with pytest.raises(ValueError, match=r"lam|deviation"):
+    with pytest.raises(bdes.InvalidValueError, match=r"lam|deviation"):
         bdes.RatePrediction(*wrong)
+    with pytest.raises(bdes.InvalidValueError, match="deviation"):
+        bdes.RatePrediction(0.5, "much")  # type: ignore[arg-type]
 
 
 def test_a_long_single_sequence_is_fitted_along_its_ridge() -> None:

@@ -16,8 +16,9 @@ from bdes_framework.coordinates import RatePrediction
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.fits import Fit
 from bdes_framework.fitting import fit as fit_log
-from bdes_framework.logfiles import Columns, read_log
+from bdes_framework.logfiles import read_log
 from bdes_framework.logs import Log
+from bdes_framework.logspool import Columns
 from bdes_framework.model import Instance
 from bdes_framework.text import one_line, quoted
 
