@@ -150,7 +150,7 @@ class Spool:
     _moments: bool = False
 
     def add(self, chunk: Chunk) -> None:
-        """Check some more rows and keep them, or raise :class:`BadLineError` for the first bad one."""
+        """Check more rows and keep them, or raise :class:`BadLineError` for the first bad one."""
         before: _Snapshot = (self._last_user, self._last_order, self._moments, len(self._codes))
         try:
             self._add(chunk)

@@ -296,7 +296,7 @@ def test_users_that_are_none_are_refused(users: list[object], message: str) -> N
     with pytest.raises(bdes.InvalidValueError, match=message):
         bdes.Log.of_users(users, [0, 0, 0], [1, 1, 1])  # type: ignore[arg-type]
     with pytest.raises(bdes.InvalidValueError, match="arms"):
-        bdes.Log.of_users([1, 2], [[0], [0, 1]], [1, 1])  # type: ignore[arg-type,list-item]
+        bdes.Log.of_users([1, 2], [[0], [0, 1]], [1, 1])  # type: ignore[list-item]
 
 
 def test_users_must_stand_together() -> None:
