@@ -201,10 +201,14 @@ class Coordinates:
     def log_prior(self, theta: FloatArray) -> float:
         """Return the log-density of the prior, up to a constant."""
         size = np.abs(theta[: 2 * self.n_arms])
-        total = -float(np.sum(0.5 * size + np.log1p(np.exp(-size))))
-        if isinstance(self.lam, RatePrediction):
-            total -= 0.5 * ((theta[-1] - logit(self.lam.lam)) / self.lam.deviation) ** 2
-        return total
+        flat = -float(np.sum(0.5 * size + np.log1p(np.exp(-size))))
+        return flat + self.rate_log_prior(theta)
+
+    def rate_log_prior(self, theta: FloatArray) -> float:
+        """Return the part of it that is about lam."""
+        if not isinstance(self.lam, RatePrediction):
+            return 0.0
+        return -0.5 * float((theta[-1] - logit(self.lam.lam)) / self.lam.deviation) ** 2
 
     def prior_score(self, theta: FloatArray) -> FloatArray:
         """Return the gradient of the log-prior."""

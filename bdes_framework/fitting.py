@@ -6,18 +6,19 @@ sweep, and a few steps are enough. As it may have several modes in ``lam``, scor
 rates all over (0, 1), each on as many of the first rows as it needs to show itself.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve
 
 from bdes_framework.coordinates import UNKNOWN_RATE, Coordinates, RatePrediction, logit
 from bdes_framework.fits import Fit, ModelScore, intervals
 from bdes_framework.goodness import check_fit
 from bdes_framework.identification import unidentified
-from bdes_framework.likelihood import fresh_state, sweep_information, sweep_log_likelihood
 from bdes_framework.logs import Log
 from bdes_framework.model import Instance, as_rate
+from bdes_framework.profiles import widen_by_profiles
+from bdes_framework.scoring import Mode, mode_at, objective_at, scored
 from bdes_framework.types import FloatArray
 
 _TOLERANCE = 1e-6
@@ -27,11 +28,6 @@ _ROUGHLY = 1e-2
 _FIRST_STEPS = 20
 _SECOND_STEPS = 5
 _MOST_STEPS = 100
-_LONGEST_STEP = 2.0
-_LEAST_DAMPING = 0.01
-_QUIET_STEPS = 3
-_ROUNDING = 1e-10
-"""A sum of very many logarithms is no more exact than this."""
 _RATES = (0.95, 0.7, 0.4, 0.2, 0.08, 0.03, 0.01)
 _FEWEST_ROWS = 20_000
 _MOST_FIRST_ROWS = 500_000
@@ -83,37 +79,24 @@ def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None
     return _described(log, coordinates, mode, _most_likely(log, coordinates, mode))
 
 
-@frozen(eq=False)
-class _Mode:
-    """A point of the posterior, with what one sweep says about it."""
-
-    theta: FloatArray
-    log_likelihood: float
-    objective: float
-    slope: FloatArray
-    """Of the log-likelihood alone; the score is that of the objective."""
-    score: FloatArray
-    precision: FloatArray
-
-
-def _search(log: Log, coordinates: Coordinates) -> _Mode:
+def _search(log: Log, coordinates: Coordinates) -> Mode:
     """Score from several rates on parts of the log, then the best of them on all of it."""
     rough: list[FloatArray] = []
     for first, n_rows in _starts(log, coordinates):
         part = log.first(n_rows)
-        start = _at(part, coordinates, first)
-        rough.append(_scored(start, part, coordinates, _ROUGHLY, _FIRST_STEPS).theta)
+        start = mode_at(part, coordinates, first)
+        rough.append(scored(start, part, coordinates, _ROUGHLY, _FIRST_STEPS).theta)
     # Judged on the same rows: what was found on few rows is worse on many, right or wrong.
     part = log.first(_MOST_FIRST_ROWS)
-    rough.sort(key=lambda theta: -_objective(part, coordinates, theta))
-    found: list[_Mode] = []
+    rough.sort(key=lambda theta: -objective_at(part, coordinates, theta))
+    found: list[Mode] = []
     for rows, kept, tolerance, steps in (
         (part, _FIRST_KEPT, _ROUGHLY, _SECOND_STEPS),
         (log, _SECOND_KEPT, _ROUGHLY, _SECOND_STEPS),
         (log, 1, _TOLERANCE, _MOST_STEPS),
     ):
         found = [
-            _scored(_at(rows, coordinates, theta), rows, coordinates, tolerance, steps)
+            scored(mode_at(rows, coordinates, theta), rows, coordinates, tolerance, steps)
             for theta in _distinct(rough)[:kept]
         ]
         found.sort(key=lambda mode: -mode.objective)
@@ -152,87 +135,21 @@ def _distinct(thetas: list[FloatArray]) -> list[FloatArray]:
     return kept
 
 
-def _scored(
-    mode: _Mode,
-    log: Log,
-    coordinates: Coordinates,
-    tolerance: float,
-    most_steps: int,
-    seen_as: Callable[[_Mode], _Mode] = lambda mode: mode,
-) -> _Mode:
-    """Go uphill by Fisher scoring until the next step is shorter than asked.
+def _most_likely(log: Log, coordinates: Coordinates, mode: Mode) -> Mode:
+    """Return where the likelihood is largest, as AIC and BIC mean it: the prior has no say.
 
-    In a corner of the parameters the expected information says little about the real
-    curvature, and steps are too long; then they are damped (Levenberg, Marquardt), and the end
-    is where they no longer gain anything.
-    """
-    damping, quiet_steps = 0.0, 0
-    rounding = _ROUNDING * abs(mode.objective)
-    tolerance = max(tolerance, rounding)  # a smaller gain could not be seen
-    for _ in range(most_steps):
-        damped = mode.precision + damping * np.diag(np.diag(mode.precision))
-        step: FloatArray = np.linalg.solve(damped, mode.score).astype(np.float64)
-        if damping == 0 and float(step @ mode.score) < tolerance:
-            break
-        step *= min(1.0, _LONGEST_STEP / float(np.abs(step).max()))
-        further = seen_as(_at(log, coordinates, coordinates.moved(mode.theta, step)))
-        gain = further.objective - mode.objective
-        if gain < -rounding:
-            damping = max(10 * damping, _LEAST_DAMPING)
-            continue
-        mode = further
-        damping = damping / 10 if damping > _LEAST_DAMPING else 0.0
-        quiet_steps = quiet_steps + 1 if gain < tolerance else 0
-        if quiet_steps == _QUIET_STEPS:
-            break
-    return mode
-
-
-def _objective(log: Log, coordinates: Coordinates, theta: FloatArray) -> float:
-    at = coordinates.instance(theta)
-    value, _ = sweep_log_likelihood(
-        log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0, at.q0
-    )
-    return value + coordinates.log_prior(theta)
-
-
-def _at(log: Log, coordinates: Coordinates, theta: FloatArray) -> _Mode:
-    at = coordinates.instance(theta)
-    size, free = 2 * at.n_arms + 2, coordinates.free
-    score, information = np.zeros(size), np.zeros((size, size))
-    state = fresh_state(at.n_arms, at.q0)
-    value = sweep_information(
-        log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0, state, score, information
-    )
-    slopes = coordinates.jacobian(theta)
-    slope: FloatArray = score[free] @ slopes
-    return _Mode(
-        theta=theta,
-        log_likelihood=value,
-        objective=value + coordinates.log_prior(theta),
-        slope=slope,
-        score=slope + coordinates.prior_score(theta),
-        precision=slopes.T @ information[np.ix_(free, free)] @ slopes
-        + np.diag(coordinates.prior_precision(theta)),
-    )
-
-
-def _most_likely(log: Log, coordinates: Coordinates, mode: _Mode) -> float:
-    """Return the largest log-likelihood, which AIC and BIC mean: the prior has no say in it.
-
-    A likelihood may be largest at a boundary, which no coordinates reach. Scoring with the
-    prior's precision, but without its pull, comes as near as makes no difference.
+    It may be largest at a boundary, which no coordinates reach. Scoring with the prior's
+    precision, but without its pull, comes as near as makes no difference.
     """
 
-    def without_prior(found: _Mode) -> _Mode:
+    def without_prior(found: Mode) -> Mode:
         return evolve(found, objective=found.log_likelihood, score=found.slope)
 
     start = without_prior(mode)
-    found = _scored(start, log, coordinates, _NEARLY, _FIRST_STEPS, without_prior)
-    return found.log_likelihood
+    return scored(start, log, coordinates, _NEARLY, _FIRST_STEPS, without_prior)
 
 
-def _described(log: Log, coordinates: Coordinates, mode: _Mode, most_likely: float) -> Fit:
+def _described(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode) -> Fit:
     n, theta = log.n_arms, mode.theta
     instance, slopes = coordinates.instance(theta), coordinates.jacobian(theta)
     deviations = _root_of_inverse(mode.precision)
@@ -242,6 +159,7 @@ def _described(log: Log, coordinates: Coordinates, mode: _Mode, most_likely: flo
     inner = slopes @ covariance @ slopes.T
     natural[np.ix_(free, free)] = inner
     ends = intervals(coordinates, theta, np.sqrt(np.diag(inner)))
+    widen_by_profiles(ends, log, coordinates, mode, np.sqrt(np.diag(covariance)))
     goodness, states = check_fit(log, instance, free, inner)
     pulls, _ = log.totals()
     played = int((pulls > 0).sum())
@@ -254,10 +172,10 @@ def _described(log: Log, coordinates: Coordinates, mode: _Mode, most_likely: flo
         r_interval=ends[:n],
         b_interval=ends[n : 2 * n],
         lam_interval=(float(ends[-1, 0]), float(ends[-1, 1])),
-        evolving=ModelScore(most_likely, n_parameters, log.n_rows),
+        evolving=ModelScore(most_likely.log_likelihood, n_parameters, log.n_rows),
         stationary=ModelScore(_stationary(log), played, log.n_rows),
         goodness=goodness,
-        warnings=tuple(unidentified(log, coordinates, theta, covariance, ends, states)),
+        warnings=tuple(unidentified(log, coordinates, theta, covariance, ends, states, goodness)),
         coordinates=coordinates,
         centre=theta,
         deviations=deviations,

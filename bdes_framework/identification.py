@@ -7,13 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdes_framework.coordinates import Coordinates
-from bdes_framework.goodness import States
+from bdes_framework.goodness import GoodnessOfFit, States
 from bdes_framework.logs import Log
 from bdes_framework.text import ascii_controls
 from bdes_framework.types import FloatArray, IntArray
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 
+BLIND = 1.5
+"""A check that sees no smaller error in the odds is no check."""
 _RARELY = 30
 _HARDLY_MOVED = 0.02
 _HARDLY_ANYTHING = 0.7
@@ -29,15 +31,15 @@ def unidentified(
     covariance: FloatArray,
     ends: FloatArray,
     states: States,
+    goodness: GoodnessOfFit,
 ) -> Iterator[str]:
     """Yield warnings; ``covariance`` is that of ``theta``, ``ends`` the intervals of r, b, lam."""
     n = log.n_arms
-    pulls, _ = log.totals()
-    never, rarely = pulls == 0, (pulls > 0) & (pulls < _RARELY)
+    pulls, paid = log.totals()
+    never = pulls == 0
     if never.any():
         yield f"never played, so nothing is known of {_arms(log, never)}"
-    if rarely.any():
-        yield f"played fewer than {_RARELY} times: {_arms(log, rarely)}"
+    yield from _about_rewards(log, pulls, paid)
     errors = np.sqrt(np.diag(covariance))
     prior_errors = 1 / np.sqrt(coordinates.prior_precision(theta))
     vague = errors > _HARDLY_ANYTHING * prior_errors
@@ -52,7 +54,26 @@ def unidentified(
     if loose.any() and not still:
         yield f"the log says hardly anything about b of {_arms(log, loose)}"
     yield from _about_scale(n, coordinates, theta, covariance, pulls)
+    if BLIND < goodness.detectable < np.inf:
+        yield (
+            "too little data to check the fit: a model would have to be wrong about the odds by a"
+            f" factor of {goodness.detectable:.1f} to be found out"
+        )
     yield from _at_boundaries(log, ends[n : 2 * n], coordinates.bounded, never | loose)
+
+
+def _about_rewards(log: Log, pulls: IntArray, paid: IntArray) -> Iterator[str]:
+    """Warn of arms by what they tell: successes and failures, not pulls."""
+    rarely = (pulls > 0) & (pulls < _RARELY)
+    if rarely.any():
+        yield f"played fewer than {_RARELY} times: {_arms(log, rarely)}"
+    for count, what in ((paid, "paid"), (pulls - paid, "failed to pay")):
+        few = (pulls >= _RARELY) & (count < _RARELY)
+        if few.any():
+            yield (
+                f"{what} fewer than {_RARELY} times, so intervals are wide, and forecasts too"
+                f" narrow: {_arms(log, few)}"
+            )
 
 
 def _about_rate(

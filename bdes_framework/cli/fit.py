@@ -16,6 +16,8 @@ from bdes_framework.coordinates import RatePrediction
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.fits import Fit
 from bdes_framework.fitting import fit as fit_log
+from bdes_framework.goodness import SIGNIFICANT
+from bdes_framework.identification import BLIND
 from bdes_framework.logfiles import read_log
 from bdes_framework.logs import Log
 from bdes_framework.logspool import Columns
@@ -131,7 +133,11 @@ def _summary(found: Fit, log: Log) -> Iterator[tuple[str, str]]:
         f"AIC {aic:+,.1f}, BIC {bic:+,.1f}: the state explains the log {better}",
     )
     check = found.goodness
-    verdict = "the model does not describe the log" if check.p_value < 0.01 else "no sign of misfit"
+    verdict = "no sign of misfit"
+    if check.p_value < SIGNIFICANT:
+        verdict = "the model does not describe the log"
+    elif check.detectable > BLIND:
+        verdict = "too little data to tell"
     yield (
         "goodness of fit",
         f"chi-square {check.statistic:.1f} on {check.freedom}, p = {check.p_value:.2g}: {verdict}",
