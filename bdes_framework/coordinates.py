@@ -163,6 +163,16 @@ class Coordinates:
             slopes[unseen] -= np.outer(found[unseen], slopes[top] / found[top])
         return slopes
 
+    def pulled_back(
+        self, theta: FloatArray, score: FloatArray, information: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return a score and an information by parameters as those by coordinates."""
+        slopes = self.jacobian(theta)
+        if self.bounded:  # each parameter has its own coordinate: no matrix is needed
+            own = np.diag(slopes)
+            return own * score, information * np.outer(own, own)
+        return score @ slopes, slopes.T @ information @ slopes
+
     def coordinates(self, parameters: FloatArray) -> FloatArray | None:
         """Return where some r and b (and lam) are found: None for what is out of range."""
         n = self.n_arms

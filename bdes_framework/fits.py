@@ -60,9 +60,11 @@ class Fit:
     pulls : array of int, shape (K,)
         How often each arm was played.
     covariance : array of float, shape (2K+1, 2K+1)
-        Of the estimates of r, b and lam, in this order; a known lam has zeros.
+        Of the estimates of r, b and lam, in this order; a known lam has zeros. Where an
+        arm has few successes or failures, it says less than the intervals.
     r_interval, b_interval : arrays of float, shape (K, 2)
-        95 % intervals, made in logit coordinates.
+        95 % intervals, made in the fit's coordinates; by profile likelihood too, where some
+        arm has few successes or failures.
     lam_interval : pair of float
         Twice the same number if lam is known.
     evolving, stationary : ModelScore

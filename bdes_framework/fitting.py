@@ -23,7 +23,7 @@ from bdes_framework.types import FloatArray
 
 _TOLERANCE = 1e-6
 """Scoring ends when the next step is shorter than a thousandth of a standard deviation."""
-_NEARLY = 1e-3
+_NEARLY = 1e-4
 _ROUGHLY = 1e-2
 _FIRST_STEPS = 20
 _SECOND_STEPS = 5
@@ -56,10 +56,14 @@ def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None
 
     Notes
     -----
-    Priors are weak: Beta(1/2, 1/2) for every ``r`` and ``b``, or for ``b / (1 + b)`` where
-    ``q0`` is unknown; logit(lam) normal around 0 with deviation 5. They give an answer where a
-    log says nothing (the intervals of an arm that was never played are 0 to 1), and weigh
-    as much as one row where it says something.
+    No arm pays with a probability above 1 in any state the others lead to: in the estimates
+    and in every draw, ``r * max(b, q0, 1)`` is at most 1, or, with ``q0`` unknown,
+    ``r * max(b, q0)``.
+
+    Priors are weak, but not uniform: Beta(1/2, 1/2) for every ``r * max(q0, 1)`` and ``b``, or,
+    where ``q0`` is unknown, for ``b / (1 + b)``, well below the bound of b; logit(lam) normal
+    around 0 with deviation 5. They give an answer where a log says nothing (the intervals of an
+    arm that was never played are 0 to 1), and weigh as much as one row where it says something.
 
     Examples
     --------
@@ -145,8 +149,9 @@ def _most_likely(log: Log, coordinates: Coordinates, mode: Mode) -> Mode:
     def without_prior(found: Mode) -> Mode:
         return evolve(found, objective=found.log_likelihood, score=found.slope)
 
-    start = without_prior(mode)
-    return scored(start, log, coordinates, _NEARLY, _FIRST_STEPS, without_prior)
+    # Towards a boundary each step gains a part of what is left; of many rows, that is little.
+    steps = _MOST_STEPS if log.n_rows <= _MOST_FIRST_ROWS else _FIRST_STEPS
+    return scored(without_prior(mode), log, coordinates, _NEARLY, steps, without_prior)
 
 
 def _described(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode) -> Fit:

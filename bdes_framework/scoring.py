@@ -93,14 +93,12 @@ def mode_at(log: Log, coordinates: Coordinates, theta: FloatArray) -> Mode:
     value = sweep_information(
         log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0, state, score, information
     )
-    slopes = coordinates.jacobian(theta)
-    slope: FloatArray = score[free] @ slopes
+    slope, precision = coordinates.pulled_back(theta, score[free], information[np.ix_(free, free)])
     return Mode(
         theta=theta,
         log_likelihood=value,
         objective=value + coordinates.log_prior(theta),
         slope=slope,
         score=slope + coordinates.prior_score(theta),
-        precision=slopes.T @ information[np.ix_(free, free)] @ slopes
-        + np.diag(coordinates.prior_precision(theta)),
+        precision=precision + np.diag(coordinates.prior_precision(theta)),
     )
