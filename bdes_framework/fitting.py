@@ -164,7 +164,7 @@ def _described(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode
     inner = slopes @ covariance @ slopes.T
     natural[np.ix_(free, free)] = inner
     ends = intervals(coordinates, theta, np.sqrt(np.diag(inner)))
-    widen_by_profiles(ends, log, coordinates, mode, np.sqrt(np.diag(covariance)))
+    widen_by_profiles(ends, log, coordinates, mode, covariance)
     goodness, states = check_fit(log, instance, free, inner)
     pulls, _ = log.totals()
     played = int((pulls > 0).sum())

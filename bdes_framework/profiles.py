@@ -32,11 +32,11 @@ _MOST_WORK = 5e9
 
 
 def widen_by_profiles(
-    ends: FloatArray, log: Log, coordinates: Coordinates, mode: Mode, errors: FloatArray
+    ends: FloatArray, log: Log, coordinates: Coordinates, mode: Mode, covariance: FloatArray
 ) -> None:
     """Widen intervals of r, b and lam, shape (2K+1, 2), in place, where successes are few.
 
-    ``errors`` are the standard errors of the coordinates.
+    ``covariance`` is that of the coordinates.
     """
     pulls, paid = log.totals()
     few = np.minimum(paid, pulls - paid)[pulls > 0].min() < FEW
@@ -46,8 +46,8 @@ def widen_by_profiles(
     profile = _Profile(log, coordinates, mode)
     played = np.concatenate([coordinates.played, coordinates.played, [True]])
     for place in np.flatnonzero(played[: coordinates.size]).tolist():
-        ends[place, 0] = min(ends[place, 0], profile.end(place, -1, errors[place]))
-        ends[place, 1] = max(ends[place, 1], profile.end(place, 1, errors[place]))
+        ends[place, 0] = min(ends[place, 0], profile.end(place, -1, covariance[place]))
+        ends[place, 1] = max(ends[place, 1], profile.end(place, 1, covariance[place]))
 
 
 class _Profile:
@@ -58,17 +58,19 @@ class _Profile:
         self._start = self._without_flat_prior(mode)
         self._highest = self._climbed(self._start, None).objective
 
-    def end(self, place: int, sign: int, error: float) -> float:
+    def end(self, place: int, sign: int, covariance: FloatArray) -> float:
         """Return the parameter at which the likelihood has lost enough, or its boundary.
 
-        The square root of the loss is nearly a straight line: a few tries find the place.
+        The square root of the loss is nearly a straight line: a few tries find the place. The
+        other coordinates are first guessed by their covariance with this one.
         """
+        along = covariance / covariance[place]
         origin = self._start.theta[place]
         farthest = sign * _BOUNDARY - origin
         inside, outside, known = 0.0, abs(farthest), self._start.theta
-        distance, loss = min(1.96 * error, outside), 0.0
+        distance = min(1.96 * math.sqrt(covariance[place]), outside)
         for _ in range(_MOST_TRIES):
-            theta = known.copy()
+            theta = known + along * (origin + sign * distance - known[place])
             theta[place] = origin + sign * distance
             fresh = self._without_flat_prior(mode_at(self._log, self._coordinates, theta))
             found = self._climbed(fresh, place)
