@@ -71,9 +71,9 @@ if TYPE_CHECKING:
     from bdes_framework.likelihood import sweep_log_likelihood as sweep_log_likelihood
     from bdes_framework.loading import PluginsConfig as PluginsConfig
     from bdes_framework.loading import load_plugins as load_plugins
-    from bdes_framework.logfiles import Columns as Columns
     from bdes_framework.logfiles import read_log as read_log
     from bdes_framework.logs import Log as Log
+    from bdes_framework.logspool import Columns as Columns
     from bdes_framework.manager import Plugins as Plugins
     from bdes_framework.model import Instance as Instance
     from bdes_framework.model import Problem as Problem
@@ -126,8 +126,9 @@ _HOMES = {
     "kernels": "Record World compiled play_round sweep_block sweep_states",
     "likelihood": "Likelihood fresh_state likelihood_of sweep_information sweep_log_likelihood",
     "loading": "PluginsConfig load_plugins",
-    "logfiles": "Columns read_log",
+    "logfiles": "read_log",
     "logs": "Log",
+    "logspool": "Columns",
     "manager": "Plugins",
     "model": "Instance Problem alternating_limit settling_pulls state_after_repeating",
     "parameters": "Parameter parameters_of",

@@ -1,7 +1,7 @@
 """Where an experiment's arms come from: a CSV file, or a generator with a seed.
 
-The ``arms`` table of an environment stands for its ``r`` and ``b``; a TOML file of arms, such as
-``bdes fit`` writes, may bring ``lam`` and ``q0`` too.
+The ``arms`` table of an environment stands for its ``r`` and ``b``; a TOML or JSON file of arms,
+such as ``bdes fit`` writes, may bring ``lam`` and ``q0`` too.
 """
 
 import csv
@@ -16,7 +16,7 @@ from bdes_framework.errors import InvalidValueError
 from bdes_framework.seeding import branch, generator
 from bdes_framework.structuring import structure
 from bdes_framework.text import listed, quoted
-from bdes_framework.tomlfile import read_toml
+from bdes_framework.tomlfile import read_json, read_toml
 from bdes_framework.types import FloatArray
 
 MOST_ARMS = 100_000
@@ -24,7 +24,7 @@ MOST_ARMS = 100_000
 
 @frozen
 class ArmsFile:
-    """A TOML file of arms.
+    """A TOML or JSON file of arms.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ class ArmsConfig:
     ----------
     file : str or nothing
         Relative to the config file. A CSV file with columns ``r`` and ``b``, one arm a line; or
-        a TOML file with lists ``r`` and ``b``, whose ``lam`` and ``q0``, if it has them, count
-        where the environment's table does not say otherwise.
+        a TOML or JSON file with lists ``r`` and ``b``, whose ``lam`` and ``q0``, if it has them,
+        count where the environment's table does not say otherwise.
     generator : "uniform", "click-bait" or "grid", or nothing
         ``uniform``: r and b uniform on [0, 1]. ``click-bait``: anti-correlated, what pays now
         wears people out (b = 1 - r, blurred by ``spread``). ``grid``: all pairs from an even
@@ -130,9 +130,10 @@ def arms_parameters(config: ArmsConfig, base: Path) -> dict[str, object]:
 
 
 def read_arms(path: Path) -> ArmsFile:
-    """Read a CSV file's columns ``r`` and ``b``, or a TOML file; errors name the line or key."""
+    """Read columns ``r`` and ``b`` of CSV, or a TOML or JSON file; errors name line or key."""
     if path.suffix != ".csv":
-        return structure(ArmsFile, read_toml(path), str(path))
+        read = read_json if path.suffix == ".json" else read_toml
+        return structure(ArmsFile, read(path), str(path))
     r: list[float] = []
     b: list[float] = []
     try:

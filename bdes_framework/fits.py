@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from attrs import field, frozen
 
-from bdes_framework.coordinates import Coordinates
+from bdes_framework.coordinates import Coordinates, RatePrediction
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.goodness import GoodnessOfFit
 from bdes_framework.model import Instance
@@ -26,7 +26,8 @@ class ModelScore:
     Parameters
     ----------
     log_likelihood : float
-        At the estimates.
+        The largest the model's likelihood gets. The estimates of a fit are a posterior's mode,
+        where it is a little less.
     n_parameters, n_rows : int
         What AIC and BIC charge for.
     """
@@ -59,9 +60,11 @@ class Fit:
     pulls : array of int, shape (K,)
         How often each arm was played.
     covariance : array of float, shape (2K+1, 2K+1)
-        Of the estimates of r, b and lam, in this order; a known lam has zeros.
+        Of the estimates of r, b and lam, in this order; a known lam has zeros. Where an
+        arm has few successes or failures, it says less than the intervals.
     r_interval, b_interval : arrays of float, shape (K, 2)
-        95 % intervals, made in logit coordinates.
+        95 % intervals, made in the fit's coordinates; by profile likelihood too, where some
+        arm has few successes or failures.
     lam_interval : pair of float
         Twice the same number if lam is known.
     evolving, stationary : ModelScore
@@ -152,24 +155,28 @@ def forecast(
 def intervals(coordinates: Coordinates, centre: FloatArray, errors: FloatArray) -> FloatArray:
     """Return 95 % intervals of r, b and lam: shape (2K+1, 2).
 
-    They are made in the coordinates of the fit, with two exceptions. One reaches a boundary
-    that lies within 1.96 standard errors of the estimate: no interval in logits ever does.
-    And that of b is at least as wide as the plain one: unlike a probability's, the error of b
-    does not shrink towards the boundaries.
+    ``errors`` are the standard errors of the free ones. Intervals are made in each
+    parameter's own coordinate, the others staying put, with two exceptions. One reaches a
+    boundary that lies within 1.96 standard errors of the estimate: no interval in logits ever
+    does. And that of b is at least as wide as the plain one: unlike a probability's, the error
+    of b does not shrink towards the boundaries.
     """
-    ends = [coordinates.instance(centre + side * _WIDTH * errors) for side in (-1, 1)]
-    found = np.array([[*end.r, *end.b, end.lam] for end in ends])
-    best = coordinates.instance(centre)
-    plain_errors = np.zeros(found.shape[1])
-    plain_errors[coordinates.free] = coordinates.slopes(centre) * errors
-    low, high = np.array([*best.r, *best.b, best.lam]) + np.outer([-_WIDTH, _WIDTH], plain_errors)
-    b = slice(best.n_arms, 2 * best.n_arms)
-    low[b], high[b] = np.minimum(low[b], found[0, b]), np.maximum(high[b], found[1, b])
-    found[0, b], found[1, b] = low[b], high[b]
-    largest = np.ones(low.size)
-    largest[b] = 1.0 if coordinates.bounded else np.inf
-    found[0, low <= 0] = 0.0
-    at_top = high >= largest
+    best = coordinates.parameters(centre)
+    reach = _WIDTH * errors / np.diag(coordinates.jacobian(centre))
+    found = np.empty((2, best.size))
+    for place in range(best.size):
+        move = np.zeros(best.size)
+        move[place] = reach[place]
+        for side, sign in enumerate((-1, 1)):
+            found[side, place] = coordinates.parameters(centre + sign * move)[place]
+    largest = coordinates.largest(best, found[0])
+    low, high = best - _WIDTH * errors, best + _WIDTH * errors
+    b = slice(coordinates.n_arms, 2 * coordinates.n_arms)
+    found[0, b], found[1, b] = np.minimum(low[b], found[0, b]), np.maximum(high[b], found[1, b])
+    found[0, np.minimum(low, found[0]) <= 0] = 0.0
+    at_top = np.maximum(high, found[1]) >= largest
     found[1, at_top] = largest[at_top]
+    if not isinstance(coordinates.lam, RatePrediction):
+        found = np.column_stack([found, [coordinates.lam, coordinates.lam]])
     result: FloatArray = found.T
     return result

@@ -9,28 +9,25 @@ rates all over (0, 1), each on as many of the first rows as it needs to show its
 from collections.abc import Iterator
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve
 
 from bdes_framework.coordinates import UNKNOWN_RATE, Coordinates, RatePrediction, logit
 from bdes_framework.fits import Fit, ModelScore, intervals
 from bdes_framework.goodness import check_fit
 from bdes_framework.identification import unidentified
-from bdes_framework.likelihood import fresh_state, sweep_information, sweep_log_likelihood
 from bdes_framework.logs import Log
 from bdes_framework.model import Instance, as_rate
+from bdes_framework.profiles import widen_by_profiles
+from bdes_framework.scoring import Mode, mode_at, objective_at, scored
 from bdes_framework.types import FloatArray
 
 _TOLERANCE = 1e-6
 """Scoring ends when the next step is shorter than a thousandth of a standard deviation."""
+_NEARLY = 1e-4
 _ROUGHLY = 1e-2
 _FIRST_STEPS = 20
 _SECOND_STEPS = 5
 _MOST_STEPS = 100
-_LONGEST_STEP = 2.0
-_LEAST_DAMPING = 0.01
-_QUIET_STEPS = 3
-_ROUNDING = 1e-10
-"""A sum of very many logarithms is no more exact than this."""
 _RATES = (0.95, 0.7, 0.4, 0.2, 0.08, 0.03, 0.01)
 _FEWEST_ROWS = 20_000
 _MOST_FIRST_ROWS = 500_000
@@ -59,10 +56,14 @@ def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None
 
     Notes
     -----
-    Priors are weak: Beta(1/2, 1/2) for every ``r`` and ``b``, or for ``b / (1 + b)`` where
-    ``q0`` is unknown; logit(lam) normal around 0 with deviation 5. They give an answer where a
-    log says nothing (the intervals of an arm that was never played are 0 to 1), and weigh
-    as much as one row where it says something.
+    No arm pays with a probability above 1 in any state the others lead to: in the estimates
+    and in every draw, ``r * max(b, q0, 1)`` is at most 1, or, with ``q0`` unknown,
+    ``r * max(b, q0)``.
+
+    Priors are weak, but not uniform: Beta(1/2, 1/2) for every ``r * max(q0, 1)`` and ``b``, or,
+    where ``q0`` is unknown, for ``b / (1 + b)``, well below the bound of b; logit(lam) normal
+    around 0 with deviation 5. They give an answer where a log says nothing (the intervals of an
+    arm that was never played are 0 to 1), and weigh as much as one row where it says something.
 
     Examples
     --------
@@ -76,40 +77,30 @@ def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None
     """
     rate = lam if isinstance(lam, RatePrediction) else UNKNOWN_RATE if lam is None else as_rate(lam)
     start = 1.0 if q0 is None else Instance([0.0], [0.0], 0.0, q0).q0
-    coordinates = Coordinates(log.n_arms, rate, start, bounded=q0 is not None)
+    pulls, _ = log.totals()
+    coordinates = Coordinates(log.n_arms, rate, start, q0 is not None, pulls > 0)
     mode = _search(log, coordinates)
-    return _described(log, coordinates, mode)
+    return _described(log, coordinates, mode, _most_likely(log, coordinates, mode))
 
 
-@frozen(eq=False)
-class _Mode:
-    """A point of the posterior, with what one sweep says about it."""
-
-    theta: FloatArray
-    log_likelihood: float
-    objective: float
-    score: FloatArray
-    precision: FloatArray
-
-
-def _search(log: Log, coordinates: Coordinates) -> _Mode:
+def _search(log: Log, coordinates: Coordinates) -> Mode:
     """Score from several rates on parts of the log, then the best of them on all of it."""
     rough: list[FloatArray] = []
     for first, n_rows in _starts(log, coordinates):
         part = log.first(n_rows)
-        start = _at(part, coordinates, first)
-        rough.append(_scored(start, part, coordinates, _ROUGHLY, _FIRST_STEPS).theta)
+        start = mode_at(part, coordinates, first)
+        rough.append(scored(start, part, coordinates, _ROUGHLY, _FIRST_STEPS).theta)
     # Judged on the same rows: what was found on few rows is worse on many, right or wrong.
     part = log.first(_MOST_FIRST_ROWS)
-    rough.sort(key=lambda theta: -_objective(part, coordinates, theta))
-    found: list[_Mode] = []
+    rough.sort(key=lambda theta: -objective_at(part, coordinates, theta))
+    found: list[Mode] = []
     for rows, kept, tolerance, steps in (
         (part, _FIRST_KEPT, _ROUGHLY, _SECOND_STEPS),
         (log, _SECOND_KEPT, _ROUGHLY, _SECOND_STEPS),
         (log, 1, _TOLERANCE, _MOST_STEPS),
     ):
         found = [
-            _scored(_at(rows, coordinates, theta), rows, coordinates, tolerance, steps)
+            scored(mode_at(rows, coordinates, theta), rows, coordinates, tolerance, steps)
             for theta in _distinct(rough)[:kept]
         ]
         found.sort(key=lambda mode: -mode.objective)
@@ -123,7 +114,7 @@ def _starts(log: Log, coordinates: Coordinates) -> Iterator[tuple[FloatArray, in
     level = (paid + 1) / (pulls + 2)
     theta = np.zeros(coordinates.size)
     # As if the state had been 0.7 throughout; b = 0.7 keeps it there.
-    guess = np.clip(level / 0.7, 1e-6, 0.95)
+    guess = np.clip(level / 0.7 * coordinates.peak, 1e-6, 0.95)
     theta[: log.n_arms] = np.log(guess / (1 - guess))
     theta[log.n_arms : 2 * log.n_arms] = logit(0.7) if coordinates.bounded else np.log(0.7)
     if not isinstance(coordinates.lam, RatePrediction):
@@ -148,74 +139,32 @@ def _distinct(thetas: list[FloatArray]) -> list[FloatArray]:
     return kept
 
 
-def _scored(
-    mode: _Mode, log: Log, coordinates: Coordinates, tolerance: float, most_steps: int
-) -> _Mode:
-    """Go uphill by Fisher scoring until the next step is shorter than asked.
+def _most_likely(log: Log, coordinates: Coordinates, mode: Mode) -> Mode:
+    """Return where the likelihood is largest, as AIC and BIC mean it: the prior has no say.
 
-    In a corner of the parameters the expected information says little about the real
-    curvature, and steps are too long; then they are damped (Levenberg, Marquardt), and the end
-    is where they no longer gain anything.
+    It may be largest at a boundary, which no coordinates reach. Scoring with the prior's
+    precision, but without its pull, comes as near as makes no difference.
     """
-    damping, quiet_steps = 0.0, 0
-    rounding = _ROUNDING * abs(mode.objective)
-    tolerance = max(tolerance, rounding)  # a smaller gain could not be seen
-    for _ in range(most_steps):
-        damped = mode.precision + damping * np.diag(np.diag(mode.precision))
-        step: FloatArray = np.linalg.solve(damped, mode.score).astype(np.float64)
-        if damping == 0 and float(step @ mode.score) < tolerance:
-            break
-        step *= min(1.0, _LONGEST_STEP / float(np.abs(step).max()))
-        further = _at(log, coordinates, coordinates.moved(mode.theta, step))
-        gain = further.objective - mode.objective
-        if gain < -rounding:
-            damping = max(10 * damping, _LEAST_DAMPING)
-            continue
-        mode = further
-        damping = damping / 10 if damping > _LEAST_DAMPING else 0.0
-        quiet_steps = quiet_steps + 1 if gain < tolerance else 0
-        if quiet_steps == _QUIET_STEPS:
-            break
-    return mode
+
+    def without_prior(found: Mode) -> Mode:
+        return evolve(found, objective=found.log_likelihood, score=found.slope)
+
+    # Towards a boundary each step gains a part of what is left; of many rows, that is little.
+    steps = _MOST_STEPS if log.n_rows <= _MOST_FIRST_ROWS else _FIRST_STEPS
+    return scored(without_prior(mode), log, coordinates, _NEARLY, steps, without_prior)
 
 
-def _objective(log: Log, coordinates: Coordinates, theta: FloatArray) -> float:
-    at = coordinates.instance(theta)
-    value, _ = sweep_log_likelihood(
-        log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0, at.q0
-    )
-    return value + coordinates.log_prior(theta)
-
-
-def _at(log: Log, coordinates: Coordinates, theta: FloatArray) -> _Mode:
-    at = coordinates.instance(theta)
-    size, free = 2 * at.n_arms + 2, coordinates.free
-    score, information = np.zeros(size), np.zeros((size, size))
-    state = fresh_state(at.n_arms, at.q0)
-    value = sweep_information(
-        log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0, state, score, information
-    )
-    slopes = coordinates.slopes(theta)
-    return _Mode(
-        theta=theta,
-        log_likelihood=value,
-        objective=value + coordinates.log_prior(theta),
-        score=slopes * score[free] + coordinates.prior_score(theta),
-        precision=information[np.ix_(free, free)] * np.outer(slopes, slopes)
-        + np.diag(coordinates.prior_precision(theta)),
-    )
-
-
-def _described(log: Log, coordinates: Coordinates, mode: _Mode) -> Fit:
+def _described(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode) -> Fit:
     n, theta = log.n_arms, mode.theta
-    instance, slopes = coordinates.instance(theta), coordinates.slopes(theta)
+    instance, slopes = coordinates.instance(theta), coordinates.jacobian(theta)
     deviations = _root_of_inverse(mode.precision)
     covariance: FloatArray = deviations @ deviations.T
     natural = np.zeros((2 * n + 1, 2 * n + 1))
     free = coordinates.free
-    natural[np.ix_(free, free)] = covariance * np.outer(slopes, slopes)
-    ends = intervals(coordinates, theta, np.sqrt(np.diag(covariance)))
-    inner = natural[np.ix_(free, free)]
+    inner = slopes @ covariance @ slopes.T
+    natural[np.ix_(free, free)] = inner
+    ends = intervals(coordinates, theta, np.sqrt(np.diag(inner)))
+    widen_by_profiles(ends, log, coordinates, mode, covariance)
     goodness, states = check_fit(log, instance, free, inner)
     pulls, _ = log.totals()
     played = int((pulls > 0).sum())
@@ -228,10 +177,10 @@ def _described(log: Log, coordinates: Coordinates, mode: _Mode) -> Fit:
         r_interval=ends[:n],
         b_interval=ends[n : 2 * n],
         lam_interval=(float(ends[-1, 0]), float(ends[-1, 1])),
-        evolving=ModelScore(mode.log_likelihood, n_parameters, log.n_rows),
+        evolving=ModelScore(most_likely.log_likelihood, n_parameters, log.n_rows),
         stationary=ModelScore(_stationary(log), played, log.n_rows),
         goodness=goodness,
-        warnings=tuple(unidentified(log, coordinates, theta, covariance, ends, states)),
+        warnings=tuple(unidentified(log, coordinates, theta, covariance, ends, states, goodness)),
         coordinates=coordinates,
         centre=theta,
         deviations=deviations,

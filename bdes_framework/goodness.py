@@ -7,6 +7,7 @@ Rao-Robson-Nikulin statistic).
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from attrs import frozen
@@ -24,6 +25,7 @@ from bdes_framework.model import Instance
 from bdes_framework.types import FloatArray, IntArray
 
 N_BINS = 20
+SIGNIFICANT = 0.01
 _CELLS = 4096
 _LOGIT_RANGE = 24.0
 _LEAST_EIGENVALUE = 0.1
@@ -49,6 +51,10 @@ class GoodnessOfFit:
     p_value : float
         How often a log of the fitted model would fit no better; 1 with no freedom. Below 0.01
         the model does not describe the log.
+    detectable : float
+        How wrong the model would have to be to be found out, in four of five such logs: the
+        factor, one way or the other, by which it is wrong about the odds of every bin.
+        Infinite with no freedom.
     """
 
     rows: FloatArray
@@ -57,6 +63,7 @@ class GoodnessOfFit:
     statistic: float
     freedom: int
     p_value: float
+    detectable: float
 
 
 @frozen
@@ -93,6 +100,7 @@ def check_fit(
         statistic=statistic,
         freedom=freedom,
         p_value=chi_square_tail(statistic, freedom),
+        detectable=_detectable(freedom, float(variance.sum()) * freedom / n_bins),
     )
     return found, states
 
@@ -117,6 +125,36 @@ def _chi_square(
     kept = eigenvalues > _LEAST_EIGENVALUE
     along = (differences / scale) @ vectors[:, kept]
     return float(np.sum(along**2 / eigenvalues[kept])), int(kept.sum())
+
+
+def _detectable(freedom: int, variance: float) -> float:
+    """Return the least factor of the odds that the check would most likely see.
+
+    A factor exp(x) moves a bin's rewards by x times their variance; squared and divided by the
+    variance, and summed, that is the noncentrality. Fitting hides a part of it.
+    """
+    if freedom == 0 or variance == 0:
+        return math.inf
+    # No exponent beyond a float's: a factor of 1e300 is as good as any.
+    return math.exp(min(math.sqrt(_visible_noncentrality(freedom) / variance), 690.0))
+
+
+def _visible_noncentrality(freedom: int) -> float:
+    """Return what makes a chi-square variable exceed its 1 % point in 80 of 100 cases.
+
+    Noncentral, it has mean ``freedom + x`` and variance ``2 * freedom + 4 * x``, and is nearly
+    normal.
+    """
+    limit = _bisected(lambda x: SIGNIFICANT - chi_square_tail(x, freedom))
+    return _bisected(lambda x: freedom + x - 0.8416 * math.sqrt(2 * freedom + 4 * x) - limit)
+
+
+def _bisected(rising: Callable[[float], float]) -> float:
+    low, high = 0.0, 1000.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
+    return low
 
 
 def chi_square_tail(statistic: float, freedom: int) -> float:

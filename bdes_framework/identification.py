@@ -7,20 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdes_framework.coordinates import Coordinates
-from bdes_framework.goodness import States
+from bdes_framework.goodness import GoodnessOfFit, States
 from bdes_framework.logs import Log
 from bdes_framework.text import ascii_controls
 from bdes_framework.types import FloatArray, IntArray
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 
+BLIND = 1.5
+"""A check that sees no smaller error in the odds is no check."""
 _RARELY = 30
 _HARDLY_MOVED = 0.02
 _HARDLY_ANYTHING = 0.7
 _WIDE_SCALE = 0.1
 _WIDE_RATE = 1.0
 _SHOWN = 5
-_NEARLY_CERTAIN = 0.9
 
 
 def unidentified(
@@ -30,15 +31,15 @@ def unidentified(
     covariance: FloatArray,
     ends: FloatArray,
     states: States,
+    goodness: GoodnessOfFit,
 ) -> Iterator[str]:
     """Yield warnings; ``covariance`` is that of ``theta``, ``ends`` the intervals of r, b, lam."""
     n = log.n_arms
-    pulls, _ = log.totals()
-    never, rarely = pulls == 0, (pulls > 0) & (pulls < _RARELY)
+    pulls, paid = log.totals()
+    never = pulls == 0
     if never.any():
         yield f"never played, so nothing is known of {_arms(log, never)}"
-    if rarely.any():
-        yield f"played fewer than {_RARELY} times: {_arms(log, rarely)}"
+    yield from _about_rewards(log, pulls, paid)
     errors = np.sqrt(np.diag(covariance))
     prior_errors = 1 / np.sqrt(coordinates.prior_precision(theta))
     vague = errors > _HARDLY_ANYTHING * prior_errors
@@ -53,8 +54,26 @@ def unidentified(
     if loose.any() and not still:
         yield f"the log says hardly anything about b of {_arms(log, loose)}"
     yield from _about_scale(n, coordinates, theta, covariance, pulls)
-    yield from _about_certainty(coordinates, theta, pulls)
+    if BLIND < goodness.detectable < np.inf:
+        yield (
+            "too little data to check the fit: a model would have to be wrong about the odds by a"
+            f" factor of {goodness.detectable:.1f} to be found out"
+        )
     yield from _at_boundaries(log, ends[n : 2 * n], coordinates.bounded, never | loose)
+
+
+def _about_rewards(log: Log, pulls: IntArray, paid: IntArray) -> Iterator[str]:
+    """Warn of arms by what they tell: successes and failures, not pulls."""
+    rarely = (pulls > 0) & (pulls < _RARELY)
+    if rarely.any():
+        yield f"played fewer than {_RARELY} times: {_arms(log, rarely)}"
+    for count, what in ((paid, "paid"), (pulls - paid, "failed to pay")):
+        few = (pulls >= _RARELY) & (count < _RARELY)
+        if few.any():
+            yield (
+                f"{what} fewer than {_RARELY} times, so intervals are wide, and forecasts too"
+                f" narrow: {_arms(log, few)}"
+            )
 
 
 def _about_rate(
@@ -78,28 +97,15 @@ def _about_scale(
     if not coordinates.bounded:
         yield "q0 is unknown: r and b are in units of it, and only products r·b/q0 compare"
     played = pulls > 0
-    slopes, parameters = coordinates.slopes(theta), coordinates.instance(theta)
-    weights = np.zeros((2, theta.size))
-    for sign, row in ((-1, 0), (1, 1)):
-        weights[row, :n] = played * slopes[:n] / parameters.r
-        weights[row, n : 2 * n] = sign * played * slopes[n : 2 * n] / parameters.b
+    relative = coordinates.jacobian(theta) / coordinates.parameters(theta)[:, None]
+    of_r, of_b = played @ relative[:n], played @ relative[n : 2 * n]
+    weights = np.array([of_r - of_b, of_r + of_b])
     scale, product = np.sqrt(np.diag(weights @ covariance @ weights.T)) / (2 * played.sum())
     if scale > _WIDE_SCALE and scale > 3 * product:
         yield (
             "r and b are known only up to a common factor: (c·r, b/c) explains the log as well"
             f" for c from {np.exp(-1.96 * scale):.2g} to {np.exp(1.96 * scale):.2g}; rows right"
             " after the start of a sequence would tell"
-        )
-
-
-def _about_certainty(coordinates: Coordinates, theta: FloatArray, pulls: IntArray) -> Iterator[str]:
-    """Warn if a probability may pass 1, where the fit has to clip it."""
-    found = coordinates.instance(theta)
-    highest = float(found.r[pulls > 0].max() * max(found.q0, found.b[pulls > 0].max()))
-    if (found.q0 > 1 or not coordinates.bounded) and highest > _NEARLY_CERTAIN:
-        yield (
-            f"an arm's probability of paying reaches {highest:.2f} at its best state: near 1 the"
-            " intervals are far too narrow, and schedules are overrated"
         )
 
 

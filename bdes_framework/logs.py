@@ -16,16 +16,24 @@ from bdes_framework.text import quoted
 from bdes_framework.types import IntArray
 
 MOST_ARMS = 1_000
-"""The information has (2K)² numbers, to which every row adds K²; more arms are hopeless."""
+"""The information has (2K)² numbers, to which every row adds K²: a million operations a row."""
 
 _BLOCK = 1 << 20
 
 Rows: TypeAlias = Sequence[int] | NDArray[Any]
 
 
+def _as_array(values: ArrayLike) -> NDArray[Any]:
+    """Return an array; what none can be made of becomes one of objects, to be refused."""
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError):  # rows of different lengths
+        return np.array(None)
+
+
 def _as_whole(values: Rows, largest: int, what: str) -> NDArray[Any]:
     """Return whole numbers from 0 to ``largest``, or refuse, naming the row."""
-    array = np.asarray(values)
+    array = _as_array(values)
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         raise InvalidValueError(f"{what}: expected one number per row, got {quoted(values)}")
     if array.dtype.kind == "b":
@@ -44,7 +52,8 @@ def _as_whole(values: Rows, largest: int, what: str) -> NDArray[Any]:
 
 # Rows are kept small, and always alike, so that sweeps are compiled once.
 def _as_arms(values: Rows) -> NDArray[np.int32]:
-    return _as_whole(values, MOST_ARMS - 1, "arms").astype(np.int32, copy=False)
+    what = f"arms (at most {MOST_ARMS:,}, as every row costs their square)"
+    return _as_whole(values, MOST_ARMS - 1, what).astype(np.int32, copy=False)
 
 
 def _as_rewards(values: Rows) -> NDArray[np.int8]:
@@ -119,13 +128,25 @@ class Log:
         >>> Log.of_users(["ann", "ann", "bob"], [0, 1, 0], [1, 1, 0]).starts.tolist()
         [0, 2]
         """
-        column = np.asarray(users)
-        if column.shape != np.shape(arms) or column.ndim != 1:
-            raise InvalidValueError("need one user per row")
-        starts = np.flatnonzero(np.concatenate([[True], column[1:] != column[:-1]]))
-        if np.unique(column[starts]).size < starts.size:
-            raise InvalidValueError("a user's rows must stand together: sort by user, then by time")
-        log = cls(arms, rewards, starts)
+        column, played = _as_array(users), _as_arms(arms)
+        if column.shape != played.shape:
+            raise InvalidValueError(f"need one user per row, got {column.size} for {played.size}")
+        try:
+            changes = np.asarray(column[1:] != column[:-1], dtype=np.bool_)
+            starts = np.flatnonzero(np.append(True, changes)[: column.size])
+            seen: set[object] = set()
+            for row, user in zip(starts.tolist(), column[starts].tolist(), strict=True):
+                if user is None or user != user:
+                    raise InvalidValueError(f"users, row {row}: has no user")
+                if user in seen:
+                    raise InvalidValueError(
+                        f"users, row {row}: a user's rows must stand together: sort by user, then"
+                        " by time"
+                    )
+                seen.add(user)
+        except TypeError:
+            raise InvalidValueError("users must be numbers or text") from None
+        log = cls(played, rewards, starts)
         return log if names is None else evolve(log, names=names)
 
     @property

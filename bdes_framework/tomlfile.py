@@ -1,5 +1,6 @@
-"""Reading TOML files with errors that name the file and the line."""
+"""Reading TOML and JSON files with errors that name the file and the line."""
 
+import json
 import tomllib
 from pathlib import Path
 
@@ -10,6 +11,28 @@ LARGEST_FILE = 16 * 1024 * 1024
 
 def read_toml(path: Path) -> dict[str, object]:
     """Return a TOML file's tables, or raise ConfigError saying why it cannot be read."""
+    content = _content(path)
+    try:
+        return tomllib.loads(content.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError([Mistake("", f"is not valid TOML: {error}")], str(path)) from None
+    except ValueError:  # int(): tomllib lets it through
+        raise ConfigError([Mistake("", "has a number with too many digits")], str(path)) from None
+
+
+def read_json(path: Path) -> dict[str, object]:
+    """Return the members of a JSON file's object, or raise ConfigError saying why not."""
+    content = _content(path)
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError([Mistake("", f"is not valid JSON: {error}")], str(path)) from None
+    if not isinstance(found, dict):
+        raise ConfigError([Mistake("", "is not a JSON object, {...}")], str(path))
+    return found
+
+
+def _content(path: Path) -> bytes:
     try:
         size, content = path.stat().st_size, b""
         if size <= LARGEST_FILE:
@@ -18,9 +41,4 @@ def read_toml(path: Path) -> dict[str, object]:
         raise ConfigError([Mistake("", error.strerror or str(error))], str(path)) from None
     if size > LARGEST_FILE:
         raise ConfigError([Mistake("", "is larger than 16 MiB")], str(path))
-    try:
-        return tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError([Mistake("", f"is not valid TOML: {error}")], str(path)) from None
-    except ValueError:  # int(): tomllib lets it through
-        raise ConfigError([Mistake("", "has a number with too many digits")], str(path)) from None
+    return content

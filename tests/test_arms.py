@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bdes_framework import InvalidValueError
-from bdes_framework.arms import ArmsConfig, make_arms
+from bdes_framework import ConfigError, InvalidValueError
+from bdes_framework.arms import ArmsConfig, make_arms, read_arms
 
 
 def test_a_csv_file_is_read_whatever_its_other_columns(tmp_path: Path) -> None:
@@ -34,6 +34,29 @@ def test_a_bad_csv_file_is_refused_with_its_line(
         make_arms(ArmsConfig(file="arms.csv"), tmp_path)
     with pytest.raises(InvalidValueError, match=r"cannot read nowhere\.csv"):
         make_arms(ArmsConfig(file="nowhere.csv"), tmp_path)
+
+
+def test_a_json_file_says_the_same_as_a_toml_one(tmp_path: Path) -> None:
+    (tmp_path / "arms.json").write_text('{"r": [0.9, 0.3], "b": [0.1, 1], "lam": 0.5}')
+    (tmp_path / "arms.toml").write_text("r = [0.9, 0.3]\nb = [0.1, 1]\nlam = 0.5\n")
+    assert read_arms(tmp_path / "arms.json") == read_arms(tmp_path / "arms.toml")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"r": [0.9,', "is not valid JSON: .*line 1"),
+        (b"\xff\xfe\xfa".decode("latin-1"), "is not valid JSON"),
+        ("[" * 100_000, "is not valid JSON"),
+        ("[0.9]", "is not a JSON object"),
+        ('{"r": [0.9]}', "b"),
+        ('{"r": [0.9], "b": ["x"]}', "b"),
+    ],
+)
+def test_a_bad_json_file_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "arms.json").write_text(content)
+    with pytest.raises(ConfigError, match=message):
+        make_arms(ArmsConfig(file="arms.json"), tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["uniform", "click-bait"])

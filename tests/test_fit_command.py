@@ -1,6 +1,7 @@
 """``bdes fit``, and the file it writes, as ``bdes plan`` and experiments take it."""
 
 import csv
+import json
 import tomllib
 from pathlib import Path
 
@@ -105,18 +106,47 @@ def test_known_predicted_and_unknown_quantities_are_taken(folder: Path) -> None:
     assert "warning: q0 is unknown" in unknown
 
 
-def test_a_file_written_with_q0_unknown_can_be_simulated(folder: Path) -> None:
-    rising = bdes.Instance([0.5, 0.4], [0.9, 1.0], 0.3, q0=0.5)
-    log = simulated_log(rising, users=300, rows=20, seed=2)
+# Arms that pay with certainty at their best: there, r or b or q0 is above 1 in some scale.
+@pytest.mark.parametrize(
+    ("world", "q0", "out"),
+    [
+        (bdes.Instance([0.5, 0.4], [0.9, 1.0], 0.3, q0=0.5), "unknown", "fit.toml"),
+        (bdes.Instance([1.0, 0.9], [0.8, 1.0], 0.3, q0=0.4), "unknown", "fit.json"),
+        (bdes.Instance([1.0, 0.4], [0.5, 1.0], 0.3, q0=1.0), "unknown", "fit.toml"),
+        (bdes.Instance([0.5, 0.2], [0.3, 1.0], 0.3, q0=2.0), "2", "fit.json"),
+    ],
+)
+def test_a_written_file_is_planned_and_simulated_whatever_the_first_state(
+    tmp_path: Path, world: bdes.Instance, q0: str, out: str
+) -> None:
+    log = simulated_log(world, users=300, rows=20, seed=2)
     pairs = enumerate(zip(log.arms, log.rewards, strict=True))
     rows = [f"{row // 20},{arm},{reward}\n" for row, (arm, reward) in pairs]
-    (folder / "rising.csv").write_text("user,arm,reward\n" + "".join(rows))
-    done = command("fit", "rising.csv", "--user", "user", "--q0", "unknown", "--out", "rising.toml",
-                   cwd=folder)  # fmt: skip
+    (tmp_path / "log.csv").write_text("user,arm,reward\n" + "".join(rows))
+    done = command("fit", "log.csv", "--user", "user", "--q0", q0, "--out", out, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    content = tomllib.loads((folder / "rising.toml").read_text())
-    assert max(content["b"]) == pytest.approx(1.0)
-    assert content["q0"] == pytest.approx(0.5, rel=0.2)
+    text = (tmp_path / out).read_text()
+    content = tomllib.loads(text) if out == "fit.toml" else json.loads(text)
+    assert max(*content["r"], *content["b"], content["q0"]) <= 1
+    (low, high), _ = content["fit"]["r_interval"]
+    assert 0 <= low < content["r"][0] <= high <= 1
+    # In every scale the same: what alternating the arms pays.
+    unit = max(*world.b, world.q0)
+    written = bdes.Instance(content["r"], content["b"], content["lam"], content["q0"])
+    assert written.value([0, 1] * 10) == pytest.approx(world.value([0, 1] * 10), rel=0.1)
+    assert content["q0"] == pytest.approx(world.q0 / unit, rel=0.2)
+    planned = command("plan", out, "-T", "50", "--out", "plan.json", cwd=tmp_path)
+    assert planned.returncode == 0, planned.stderr
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert max(plan["expected_rewards"]) <= 1
+    assert plan["value"] == pytest.approx(world.value(plan["arms"]), rel=0.1)
+    config = EXPERIMENT.replace("fit.toml", out).replace(" EXTRA", "")
+    (tmp_path / "experiment.toml").write_text(config)
+    run = bdes.load_run(bdes.run_experiment(tmp_path / "experiment.toml", out=tmp_path / "run"))
+    (result,) = run.results()
+    assert result.n_failed == 0
+    assert result.reward is not None
+    assert 0 < result.reward.mean <= 50
 
 
 @pytest.mark.parametrize(
@@ -127,8 +157,8 @@ def test_a_file_written_with_q0_unknown_can_be_simulated(folder: Path) -> None:
         (("log.csv", *FLAGS, "--q0", "x"), "--q0 needs a number or 'unknown'"),
         (("log.csv", *FLAGS, "--lam", "2"), "lam must be a number in [0, 1]"),
         (("log.csv", *FLAGS, "--lam-deviation", "1"), "needs --lam"),
-        (("log.csv", *FLAGS, "--lam", "1", "--lam-deviation", "1"), "must be < 1"),
-        (("log.csv", *FLAGS, "--out", "fit.csv"), "must end in .toml"),
+        (("log.csv", *FLAGS, "--lam", "1", "--lam-deviation", "1"), "must lie above 0 and below 1"),
+        (("log.csv", *FLAGS, "--out", "fit.csv"), "must end in .toml or .json"),
         (("log.csv", *FLAGS, "--out", "no/where.toml"), "cannot write"),
         (("log.csv", "--user", "click", "--arm", "ad", "--reward", "click"), "had rows before"),
     ],

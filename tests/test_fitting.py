@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bdes_framework as bdes
-from bdes_framework.goodness import chi_square_tail
+from bdes_framework.goodness import _visible_noncentrality, chi_square_tail
 from tests.logs import simulated_log
 
 ADS = bdes.Instance([0.6, 0.4, 0.25], [0.25, 0.5, 0.75], 0.15)
@@ -142,33 +142,62 @@ def test_an_unknown_first_state_is_the_unit_of_all_states() -> None:
     assert known.evolving.log_likelihood == pytest.approx(found.evolving.log_likelihood, abs=3)
 
 
-def test_many_users_are_their_joint_likelihood(log: bdes.Log, found: bdes.Fit) -> None:
-    alone = [
-        bdes.likelihood_of(found.instance, log.arms[s : s + 50], log.rewards[s : s + 50]).value
-        for s in log.starts.tolist()
-    ]
-    assert found.evolving.log_likelihood == pytest.approx(sum(alone))
+def test_the_order_of_users_makes_no_difference(log: bdes.Log, found: bdes.Fit) -> None:
+    order = np.random.default_rng(0).permutation(400)
+    rows = (log.starts[order][:, None] + np.arange(50)).ravel()
+    again = bdes.fit(bdes.Log(log.arms[rows], log.rewards[rows], log.starts))
+    np.testing.assert_allclose(truth_of(again.instance), truth_of(found.instance), rtol=1e-4)
+    assert again.evolving.log_likelihood == pytest.approx(found.evolving.log_likelihood, abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("arms", "rewards"),
-    [
-        ([0], [0]),
-        ([0], [1]),
-        ([0, 1] * 500, [0] * 1000),
-        ([0, 1] * 500, [1] * 1000),
-        ([0] * 1000, [0, 1] * 500),
-        ([0] * 1000, [0] * 1000),
-        ([0] * 1000, [1] * 1000),
-        ([0] * 500 + [1] * 500, [0] * 500 + [1] * 500),
-        ([0] * 500 + [1] * 500, [1] * 500 + [0] * 500),
-    ],
-)
-@pytest.mark.parametrize("options", [{}, {"lam": 0.0}, {"lam": 1.0}, {"q0": None}, {"q0": 0.0}])
-def test_an_adversarial_log_ends_in_an_answer(
+ADVERSARIAL = [
+    ([0], [0]),
+    ([0], [1]),
+    ([0, 1] * 50, [0] * 100),
+    ([0, 1] * 50, [1] * 100),
+    ([0] * 100, [0, 1] * 50),
+    ([0] * 100, [0] * 100),
+    ([0] * 100, [1] * 100),
+    ([0] * 50 + [1] * 50, [0] * 50 + [1] * 50),
+    ([0] * 50 + [1] * 50, [1] * 50 + [0] * 50),
+]
+OPTIONS: list[dict[str, float | None]] = [
+    {}, {"lam": 0.0}, {"lam": 1.0}, {"lam": 0.2, "q0": 3.0}, {"q0": None}, {"q0": 0.0}
+]  # fmt: skip
+
+
+def brute_force(
+    log: bdes.Log, theta: bdes.FloatArray, lam: float | None, q0: float | None
+) -> tuple[bdes.FloatArray, bdes.FloatArray]:
+    """Return log-likelihoods and log-posteriors at coordinates, shape (points, 2K or 2K + 1).
+
+    The recurrence and the priors in plain words, without any code of the fit.
+    """
+    n = log.n_arms
+    share = 1 / (1 + np.exp(-theta))
+    r, b = share[:, :n] / max(1.0, q0 or 1.0), share[:, n : 2 * n]
+    if q0 is None:
+        b = (np.exp(-4 * theta[:, n : 2 * n]) + r.max(axis=1, keepdims=True) ** 4) ** -0.25
+    rate = share[:, -1] if lam is None else lam
+    q = np.full(len(theta), 1.0 if q0 is None else q0)
+    value = np.zeros(len(theta))
+    for arm, reward in zip(log.arms, log.rewards, strict=True):
+        mean = np.clip(r[:, arm] * q, 1e-10, 1 - 1e-10)
+        value += np.log(mean if reward else 1 - mean)
+        q = (1 - rate) * q + rate * b[:, arm]
+    prior = 0.5 * np.log(share[:, : 2 * n] * (1 - share[:, : 2 * n])).sum(axis=1)
+    if lam is None:
+        prior -= 0.5 * (theta[:, -1] / 5) ** 2
+    return value, value + prior
+
+
+@pytest.mark.parametrize(("arms", "rewards"), ADVERSARIAL)
+@pytest.mark.parametrize("options", OPTIONS)
+def test_an_adversarial_log_ends_in_the_best_answer(
     arms: list[int], rewards: list[int], options: dict[str, float | None]
 ) -> None:
-    found = bdes.fit(bdes.Log(arms, rewards), **options)
+    log = bdes.Log(arms, rewards)
+    found = bdes.fit(log, **options)
     ends = intervals_of(found)
     estimates = truth_of(found.instance)
     assert np.isfinite(ends).all()
@@ -177,6 +206,33 @@ def test_an_adversarial_log_ends_in_an_answer(
     assert found.warnings
     assert 0 <= found.goodness.p_value <= 1
     assert len(found.draws(3, np.random.default_rng(0))) == 3
+    # Nowhere on a grid over all of the coordinates is there anything better.
+    lam, q0 = options.get("lam"), options.get("q0", 1.0)
+    size = found.centre.size
+    axis = np.linspace(-9, 9, {2: 61, 3: 25, 4: 11, 5: 7}[size])
+    grid = np.stack(np.meshgrid(*[axis] * size, indexing="ij"), axis=-1).reshape(-1, size)
+    likelihoods, posteriors = brute_force(log, grid, lam, q0)
+    _, (here,) = brute_force(log, found.centre[None], lam, q0)
+    assert here >= posteriors.max() - 1e-6
+    assert found.evolving.log_likelihood >= likelihoods.max() - 0.05
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_small_log_ends_in_the_best_answer(options: dict[str, float | None]) -> None:
+    world = bdes.Instance([0.3, 0.2], [0.2, 0.9], 0.3)
+    log = simulated_log(world, users=1, rows=100, seed=21)
+    found = bdes.fit(log, **options)
+    lam, q0 = options.get("lam"), options.get("q0", 1.0)
+    # A random walk uphill from the answer, and points all over the place: none is better.
+    rng = np.random.default_rng(22)
+    near = found.centre + rng.normal(size=(4000, found.centre.size)) * rng.choice(
+        [0.01, 0.1, 0.5, 2.0], (4000, 1)
+    )
+    far = rng.uniform(-6, 6, (20_000, found.centre.size))
+    likelihoods, posteriors = brute_force(log, np.concatenate([near, far]), lam, q0)
+    _, (here,) = brute_force(log, found.centre[None], lam, q0)
+    assert here >= posteriors.max() - 1e-6
+    assert found.evolving.log_likelihood >= likelihoods.max() - 0.05
 
 
 def test_an_arm_that_was_never_played_keeps_its_prior() -> None:
@@ -191,6 +247,13 @@ def test_an_arm_that_was_never_played_keeps_its_prior() -> None:
 def test_what_a_log_cannot_tell_is_said() -> None:
     rare = bdes.fit(simulated_log(ADS, users=2, rows=30, seed=9))
     assert any(text.startswith("played fewer than 30 times") for text in rare.warnings)
+    seldom = bdes.fit(simulated_log(bdes.Instance([0.03, 0.02], [0.3, 0.9], 0.2), 60, 20, seed=9))
+    assert seldom.pulls.min() > 400
+    assert any(text.startswith("paid fewer than 30 times") for text in seldom.warnings)
+    (blind,) = [text for text in seldom.warnings if text.startswith("too little data to check")]
+    assert f"factor of {seldom.goodness.detectable:.1f}" in blind
+    nearly = bdes.fit(simulated_log(bdes.Instance([0.99, 0.99], [1.0, 0.98], 0.2), 30, 20, seed=9))
+    assert any(text.startswith("failed to pay fewer than 30") for text in nearly.warnings)
     one_arm = bdes.fit(bdes.Log([0] * 5000, [0, 1, 1, 0, 0] * 1000))
     assert any("the state hardly varied" in text for text in one_arm.warnings)
     settled = simulated_log(bdes.Instance([0.5, 0.3], [0.4, 0.8], 0.3), 1, 50_000, seed=10)
@@ -214,6 +277,14 @@ def test_goodness_of_fit_sees_a_wrong_model() -> None:
     assert check.rows.sum() == right.n_rows
     assert check.observed @ check.rows == pytest.approx(tired.sum())
     assert check.p_value < 1e-6
+
+
+@pytest.mark.parametrize("freedom", [1, 4, 18])
+def test_what_a_check_can_see_is_by_the_noncentral_chi_square(freedom: int) -> None:
+    rng = np.random.default_rng(freedom)
+    drawn = rng.noncentral_chisquare(freedom, _visible_noncentrality(freedom), 2000)
+    seen = np.mean([chi_square_tail(value, freedom) < 0.01 for value in drawn])
+    assert 0.76 < seen < 0.84
 
 
 @pytest.mark.parametrize(("freedom", "point"), [(1, 6.635), (2, 9.210), (5, 15.086), (30, 50.892)])
@@ -279,6 +350,26 @@ def test_a_malformed_log_is_refused(arguments: tuple[object, ...], message: str)
         bdes.Log(*arguments)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("users", "message"),
+    [
+        ([1, 2], "one user per row, got 2 for 3"),
+        ([[1], [2, 3], [4]], "one user per row"),
+        ([[1, 2, 3]], "one user per row"),
+        ([1.0, np.nan, 1.0], "row 1: has no user"),
+        ([np.nan, np.nan, 1.0], "row 0: has no user"),
+        (["a", None, "b"], "row 1: has no user"),
+        ([None, "a", "b"], "row 0: has no user"),
+        ([{}, {1: 2}, {}], "numbers or text"),
+    ],
+)
+def test_users_that_are_none_are_refused(users: list[object], message: str) -> None:
+    with pytest.raises(bdes.InvalidValueError, match=message):
+        bdes.Log.of_users(users, [0, 0, 0], [1, 1, 1])  # type: ignore[arg-type]
+    with pytest.raises(bdes.InvalidValueError, match="arms"):
+        bdes.Log.of_users([1, 2], [[0], [0, 1]], [1, 1])  # type: ignore[list-item]
+
+
 def test_users_must_stand_together() -> None:
     with pytest.raises(bdes.InvalidValueError, match="stand together"):
         bdes.Log.of_users([1, 2, 1], [0, 0, 0], [1, 1, 1])
@@ -294,8 +385,10 @@ def test_a_wrong_rate_or_state_is_refused(wrong: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("wrong", [(0.0, 1.0), (1.0, 1.0), (0.5, 0.0), (0.5, np.inf)])
 def test_a_wrong_prediction_is_refused(wrong: tuple[float, float]) -> None:
-    with pytest.raises(ValueError, match=r"lam|deviation"):
+    with pytest.raises(bdes.InvalidValueError, match=r"lam|deviation"):
         bdes.RatePrediction(*wrong)
+    with pytest.raises(bdes.InvalidValueError, match="deviation"):
+        bdes.RatePrediction(0.5, "much")  # type: ignore[arg-type]
 
 
 def test_a_long_single_sequence_is_fitted_along_its_ridge() -> None:
@@ -309,13 +402,26 @@ def test_a_long_single_sequence_is_fitted_along_its_ridge() -> None:
     assert 0 < 2 * (found.evolving.log_likelihood - at_truth) < 35
 
 
-def test_a_probability_that_may_pass_one_is_warned_of() -> None:
-    rng = np.random.default_rng(0)
-    arms, starts = rng.integers(0, 2, (400, 10)), np.arange(0, 4000, 10)
-    for pays, certain in ((0.5, True), (0.2, False)):
-        world = bdes.Instance([pays, pays / 2], [0.4, 1.0], 0.2, q0=2.0)
-        means = np.array([world.expected_rewards(user) for user in arms])
-        rewards = (rng.random(means.shape) < means).astype(int)
-        found = bdes.fit(bdes.Log(arms.ravel(), rewards.ravel(), starts), q0=2.0)
-        warned = any("probability of paying reaches" in text for text in found.warnings)
-        assert warned is certain
+@pytest.mark.parametrize("q0", [2.0, None])
+def test_no_probability_passes_one_in_a_fit_or_its_draws(q0: float | None) -> None:
+    world = bdes.Instance([0.5, 0.3], [0.4, 1.0], 0.2, q0=2.0)
+    if q0 is None:  # b reaches twice the first state
+        world = bdes.Instance([1.0, 0.6], [0.4, 1.0], 0.2, q0=0.5)
+    log = simulated_log(world, users=400, rows=10, seed=17)
+    found = bdes.fit(bdes.Log(log.arms, log.rewards, log.starts, ["a", "b", "spare"]), q0=q0)
+    for one in [found.instance, *found.draws(300, np.random.default_rng(0))]:
+        assert one.r.max() * max(one.q0, one.b.max()) <= 1 + 1e-12
+        for arm in range(3):
+            assert one.expected_rewards([1] * 30 + [arm]).max() <= 1 + 1e-12
+
+
+def test_an_arm_that_was_never_played_leaves_the_others_alone() -> None:
+    world = bdes.Instance([0.9, 0.5], [0.9, 0.3], 0.2, q0=0.5)
+    log = simulated_log(world, users=1000, rows=20, seed=18)
+    alone = bdes.fit(log, q0=None)
+    beside = bdes.fit(bdes.Log(log.arms, log.rewards, log.starts, ["a", "b", "spare"]), q0=None)
+    np.testing.assert_allclose(beside.instance.r[:2], alone.instance.r, rtol=1e-4)
+    np.testing.assert_allclose(beside.b_interval[:2], alone.b_interval, rtol=1e-3)
+    spread = [np.array([draw.b[0] for draw in found.draws(2000, np.random.default_rng(0))]).std()
+              for found in (alone, beside)]  # fmt: skip
+    assert spread[1] == pytest.approx(spread[0], rel=0.1)

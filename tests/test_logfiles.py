@@ -70,14 +70,28 @@ def test_files_as_tools_write_them_are_taken(tmp_path: Path, text: str) -> None:
         ("u,1,a,1\nv,1,a,1\nu,2,a,1\n", "line 4: this user had rows before"),
         ("u,1,a,1\nu,2,a,2\n", "line 3: a reward is 0 or 1, got '2'"),
         ("u,1,a,0.5\n", "line 2: a reward is 0 or 1"),
-        ("u,1,a,1\nu,2,a,\n", "line 3: column 'click' is missing"),
-        ("u,1,,1\n", "line 2: column 'ad' is missing"),
-        (",1,a,1\n", "line 2: column 'user' is missing"),
-        ("u,,a,1\n", "line 2: column 'time' is missing"),
+        ("u,1,a,1\nu,2,a,\n", "line 3: has no value in column 'click'$"),
+        ("u,1,,1\n", "line 2: has no value in column 'ad'$"),
+        (",1,a,1\n", "line 2: has no value in column 'user'$"),
+        ("u,,a,1\n", "line 2: has no value in column 'time'$"),
         ("u,1,a,1\nu,2,a\n", "line 3: has 3 fields where the header has 4"),
         ("u,1,a,1\nu,2,a, the second,1\n", "line 3: has 5 fields where the header has 4"),
         ('u,1,"a\nb",1\nu,0,a,1\n', "line 4: order '0' comes after"),  # a name of two lines
-        ("u,1,a,1\nu,nan,a,1\n", "line 3: order 'nan' is no finite number"),
+        ("u,1,a,1\nu,inf,a,1\n", "line 3: order 'inf' is no finite number"),
+        ("u,1,a,1\nu,nan,a,1\n", r"line 3: has no value in column 'time' \('nan'\)"),
+        ("u,1,a,1\nu,2,NULL,1\n", r"line 3: has no value in column 'ad' \('NULL'\)"),
+        ("u,1,a,1\nu,2, NaN ,1\n", "line 3: has no value in column 'ad'"),
+        ("u,1,a,1\nu,2,  ,1\n", "line 3: has no value in column 'ad'"),
+        ("u,1,a,1\nNone,2,a,1\n", "line 3: has no value in column 'user'"),
+        ("u,1,a,1\nu,2,a,nan\n", "line 3: has no value in column 'click'"),
+        ("u,1.5,a,1\nu,2.5,a,1\nu,2,a,1\n", "line 4: order '2' comes after a later one"),
+        ("u,2.5,a,1\nu,2,a,1\n", "line 3: order '2' comes after a later one"),
+        ("u,99999999999999999999,a,1\nu,99999999999999999998,a,1\n", "line 3: order"),
+        (
+            "u,2024-01-01T00:00:00.000000002,a,1\nu,2024-01-01T00:00:00.000000001,a,1\n",
+            "line 3: order '2024-01-01T00:00:00.000000001' comes after",
+        ),
+        ("u,2024-01-01T00:00:00.0000000001,a,1\n", "line 2: .* finer than nanoseconds"),
         ("u,soon,a,1\n", "line 2: order 'soon' is no number and no ISO 8601 moment"),
         ("u,1,a,1\nu,later,a,1\n", "line 3: order 'later' is no finite number"),
         ("u,2024-01-01,a,1\nu,7,a,1\n", "line 3: order '7' is no number and no ISO"),
@@ -97,7 +111,9 @@ def test_a_bad_row_is_refused_by_its_line(
 
 def test_the_arm_s_column_is_not_the_user_s(tmp_path: Path) -> None:
     rows = "".join(f"u,{i},arm{i},1\n" for i in range(1001))
-    with pytest.raises(bdes.InvalidValueError, match="over 1,000 arms: is 'ad' the arm's column"):
+    with pytest.raises(
+        bdes.InvalidValueError, match=r"line 1002: over 1,000 arms, .* is 'ad' the arm's column"
+    ):
         read(tmp_path, HEAD + rows)
 
 
@@ -109,8 +125,60 @@ def test_missing_and_doubled_columns_and_files_are_told(tmp_path: Path) -> None:
     with pytest.raises(bdes.InvalidValueError, match=r"cannot read nowhere\.csv: No such file"):
         bdes.read_log(tmp_path / "nowhere.csv")
     (tmp_path / "latin.csv").write_bytes(b"arm,reward\n\xe9,1\n")
-    with pytest.raises(bdes.InvalidValueError, match="is not CSV"):
+    with pytest.raises(bdes.InvalidValueError, match=r"line 2: is not CSV: it is not UTF-8"):
         bdes.read_log(tmp_path / "latin.csv")
+
+
+FIRST_BAD = [
+    (b"u,3,a,x", "a reward is 0 or 1"),
+    (b"u,3,,1", "has no value in column 'ad'"),
+    (b"u,0,a,1", "comes after a later one"),
+    (b"u,3,a", "has 3 fields"),
+    (b"u,3,\xe9,1", "is not UTF-8"),
+    (b",3,a,1", "has no value in column 'user'"),
+    (b"t,3,a,1", "this user had rows before"),
+]
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 1000])
+@pytest.mark.parametrize(("first", "message"), FIRST_BAD)
+@pytest.mark.parametrize("second", [row for row, _ in FIRST_BAD])
+def test_of_two_bad_lines_the_first_is_told(
+    tmp_path: Path,
+    first: bytes,
+    second: bytes,
+    message: str,
+    chunk: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logfiles, "CHUNK", chunk)
+    good = [b"t,1,a,1", b"u,1,a,0", b"u,2,b,1"]
+    rows = [HEAD.encode().strip(), *good, first, b"v,1,a,1", b"w,1,b,0", second, b"x,1,a,1"]
+    (tmp_path / "log.csv").write_bytes(b"\n".join(rows) + b"\n")
+    with pytest.raises(bdes.InvalidValueError, match=f"line 5: .*{message}"):
+        bdes.read_log(tmp_path / "log.csv", COLUMNS)
+
+
+def test_a_badly_encoded_line_far_down_is_told_by_its_number(tmp_path: Path) -> None:
+    rows = b"".join(b"u,%d,a,1\n" % time for time in range(5000))
+    text = HEAD.encode() + rows + b"u,5000,\xff,1\n" + rows
+    (tmp_path / "log.csv").write_bytes(text)
+    with pytest.raises(bdes.InvalidValueError, match="line 5002: is not CSV: it is not UTF-8"):
+        bdes.read_log(tmp_path / "log.csv", COLUMNS)
+
+
+def test_white_space_around_cells_is_no_part_of_them(tmp_path: Path) -> None:
+    log = read(tmp_path, HEAD + "u , 1, a, 1\nu,2,a ,0\n u,3,\ta, 1 \nv, 1,b, 0\n")
+    assert log.names == ("a", "b")
+    assert log.rewards.tolist() == [1, 0, 1, 0]
+    assert log.starts.tolist() == [0, 3]
+
+
+def test_moments_are_told_apart_to_the_nanosecond(tmp_path: Path) -> None:
+    times = ["2024-01-01T00:00:00.123456788Z", "2024-01-01T00:00:00.123456789Z",
+             "2024-01-01T00:00:00.12345679Z", "9999-01-01"]  # fmt: skip
+    log = read(tmp_path, HEAD + "".join(f"u,{time},a,1\n" for time in times))
+    assert log.n_rows == 4
 
 
 def test_parquet_says_the_same_as_csv(tmp_path: Path) -> None:
@@ -127,8 +195,8 @@ def test_parquet_says_the_same_as_csv(tmp_path: Path) -> None:
         assert log.rewards.tolist() == csv_log.rewards.tolist()
         assert log.starts.tolist() == csv_log.starts.tolist()
     for order, message in (
-        (pa.array([1, None, 1]), "row 2: column 'time' is missing"),
-        (pa.array([0.5, float("nan"), 1]), "row 2: column 'time' is missing"),
+        (pa.array([1, None, 1]), "row 2: has no value in column 'time'"),
+        (pa.array([0.5, float("nan"), 1]), "row 2: has no value in column 'time'"),
         (pa.array([2, 1, 1]), "row 2: order 1 comes after"),
     ):
         pq.write_table(pa.table({**columns, "time": order}), tmp_path / "log.parquet")

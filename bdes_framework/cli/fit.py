@@ -3,8 +3,10 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
+import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -14,8 +16,11 @@ from bdes_framework.coordinates import RatePrediction
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.fits import Fit
 from bdes_framework.fitting import fit as fit_log
-from bdes_framework.logfiles import Columns, read_log
+from bdes_framework.goodness import SIGNIFICANT
+from bdes_framework.identification import BLIND
+from bdes_framework.logfiles import read_log
 from bdes_framework.logs import Log
+from bdes_framework.logspool import Columns
 from bdes_framework.model import Instance
 from bdes_framework.text import one_line, quoted
 
@@ -36,7 +41,7 @@ _LONGEST_NAME = 40
 @click.option("--q0", default="1", show_default=True, metavar="STATE",
               help="The state each sequence begins at, or 'unknown'.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path),
-              help="Write the estimates as .toml, for 'bdes plan' and experiments.")  # fmt: skip
+              help="Write a .toml or .json file, for 'bdes plan' and experiments.")  # fmt: skip
 def fit(
     log: Path,
     arm: str,
@@ -52,8 +57,8 @@ def fit(
 
     One row a pull, sorted by user and then by order.
     """
-    if out is not None and out.suffix != ".toml":
-        raise click.UsageError(f"--out must end in .toml, got {quoted(out.name)}")
+    if out is not None and out.suffix not in (".toml", ".json"):
+        raise click.UsageError(f"--out must end in .toml or .json, got {quoted(out.name)}")
     rate, state = _rate(lam, lam_deviation), _state(q0)
     console = Console()
     with Progress(console=Console(stderr=True), transient=True) as progress:
@@ -128,7 +133,11 @@ def _summary(found: Fit, log: Log) -> Iterator[tuple[str, str]]:
         f"AIC {aic:+,.1f}, BIC {bic:+,.1f}: the state explains the log {better}",
     )
     check = found.goodness
-    verdict = "the model does not describe the log" if check.p_value < 0.01 else "no sign of misfit"
+    verdict = "no sign of misfit"
+    if check.p_value < SIGNIFICANT:
+        verdict = "the model does not describe the log"
+    elif check.detectable > BLIND:
+        verdict = "too little data to tell"
     yield (
         "goodness of fit",
         f"chi-square {check.statistic:.1f} on {check.freedom}, p = {check.p_value:.2g}: {verdict}",
@@ -141,45 +150,70 @@ def _interval(low: float, high: float) -> str:
 
 def _write(out: Path, found: Fit, log: Log) -> None:
     """Write all of it at once, beside the file first: a stop leaves nothing half-written."""
+    content = _content(found, log)
+    text = json.dumps(content, indent=2) if out.suffix == ".json" else "\n".join(_toml(content))
     temporary = out.with_name(out.name + ".tmp")
     try:
-        temporary.write_text("\n".join(_toml(found, log)) + "\n", encoding="utf-8")
+        temporary.write_text(text + "\n", encoding="utf-8")
         temporary.replace(out)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise InvalidValueError(f"cannot write {out}: {error.strerror}") from None
 
 
-def _toml(found: Fit, log: Log) -> Iterator[str]:
+def _content(found: Fit, log: Log) -> dict[str, Any]:
     instance, scale = _playable(found.instance)
-    yield "# Arms estimated by 'bdes fit', for 'bdes plan' and the arms of an experiment."
-    yield f"r = {instance.r.tolist()}"
-    yield f"b = {instance.b.tolist()}"
-    yield f"lam = {instance.lam!r}"
-    yield f"q0 = {instance.q0!r}"
-    yield f"names = [{', '.join(map(_string, found.names))}]"
-    yield ""
-    yield "[fit]"
-    yield f"rows = {log.n_rows}"
-    yield f"sequences = {log.n_sequences}"
-    yield f"pulls = {found.pulls.tolist()}"
-    yield f"r_interval = {(found.r_interval * scale).tolist()}"
-    yield f"b_interval = {(found.b_interval / scale).tolist()}"
-    yield f"lam_interval = {list(found.lam_interval)}"
-    yield f"log_likelihood = {found.evolving.log_likelihood!r}"
-    for name, criterion in (("aic", "aic"), ("bic", "bic")):
-        yield f"{name} = {getattr(found.evolving, criterion)!r}"
-        yield f"{name}_without_state = {getattr(found.stationary, criterion)!r}"
-    yield f"p_value = {found.goodness.p_value!r}"
-    yield f"warnings = [{', '.join(map(_string, found.warnings))}]"
+    evolving, stationary = found.evolving, found.stationary
+    return {
+        "r": instance.r.tolist(),
+        "b": instance.b.tolist(),
+        "lam": instance.lam,
+        "q0": instance.q0,
+        "names": list(found.names),
+        "fit": {
+            "rows": log.n_rows,
+            "sequences": log.n_sequences,
+            "pulls": found.pulls.tolist(),
+            "r_interval": np.minimum(found.r_interval * scale, 1.0).tolist(),
+            "b_interval": (found.b_interval / scale).tolist(),
+            "lam_interval": list(found.lam_interval),
+            "log_likelihood": evolving.log_likelihood,
+            "aic": evolving.aic,
+            "aic_without_state": stationary.aic,
+            "bic": evolving.bic,
+            "bic_without_state": stationary.bic,
+            "p_value": found.goodness.p_value,
+            "warnings": list(found.warnings),
+        },
+    }
 
 
 def _playable(instance: Instance) -> tuple[Instance, float]:
-    """Return the same problem with every b at most 1, so that it can be simulated."""
-    scale = max(1.0, float(instance.b.max()))
-    return (instance if scale == 1 else instance.scaled(scale)), scale
+    """Return the same problem in the scale in which its highest state is 1, if it was above.
+
+    Then no r exceeds 1 either, as no probability does, but for rounding: it can be simulated.
+    """
+    scale = max(1.0, instance.q0, float(instance.b.max()))
+    if scale == 1:
+        return instance, scale
+    r, b = np.minimum(instance.r * scale, 1.0), np.minimum(instance.b / scale, 1.0)
+    return Instance(r, b, instance.lam, min(instance.q0 / scale, 1.0)), scale
 
 
-def _string(text: str) -> str:
-    """Return a TOML string; JSON's escapes are TOML's, but for the one it leaves alone."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _toml(content: dict[str, Any]) -> Iterator[str]:
+    yield "# Arms estimated by 'bdes fit', for 'bdes plan' and the arms of an experiment."
+    for key, value in content.items():
+        if isinstance(value, dict):
+            yield ""
+            yield f"[{key}]"
+            yield from (f"{inner} = {_toml_value(given)}" for inner, given in value.items())
+        else:
+            yield f"{key} = {_toml_value(value)}"
+
+
+def _toml_value(value: Any) -> str:
+    """Return numbers, strings and lists of them as TOML.
+
+    JSON's escapes are TOML's, but for the one it leaves alone.
+    """
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("\x7f", "\\u007f")
