@@ -23,6 +23,9 @@ from bdes_policies.estimating import Posterior, RatePrior
 from bdes_policies.lookahead import follow, look_ahead, useful_arms
 from tests.noiseless import PLUGINS, array, build, click_bait, diagnostics_of, number, play
 
+MANY = 10**12
+"""Rounds left: enough for everything to be worth learning."""
+
 # -- plans ----------------------------------------------------------------------------------
 
 
@@ -107,17 +110,20 @@ def test_exact_means_lead_to_the_true_parameters(lam: float, known: bool) -> Non
 
 
 def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
-    instance = click_bait(2, 0.05)
+    # Long stretches from a state that is not forgotten at once: everything is identified.
+    instance = Instance([0.8, 0.5], [0.3, 0.7], 0.002)
     truth = np.concatenate([instance.r, instance.b, [instance.lam]])
     rng = np.random.default_rng(2)
     inside = np.zeros(truth.size)
-    runs = 60
+    runs = 200
+    arms = np.tile(np.repeat([0, 1], 700), 6)
+    means = instance.expected_rewards(arms)
     for _ in range(runs):
-        arms = np.repeat(rng.integers(0, 2, 100), 20)
-        rewards = (rng.random(arms.size) < instance.expected_rewards(arms)).astype(float)
+        rewards = (rng.random(arms.size) < means).astype(float)
         low, high = fitted(instance, arms, rewards, known=False).intervals()
         inside += (low <= truth) & (truth <= high)
-    assert (inside / runs >= 0.85).all()
+    assert (inside / runs >= 0.91).all(), inside / runs
+    assert (inside / runs <= 0.99).all(), inside / runs
 
 
 def test_draws_scatter_no_wider_than_the_intervals_say_and_little_less() -> None:
@@ -126,13 +132,48 @@ def test_draws_scatter_no_wider_than_the_intervals_say_and_little_less() -> None
     arms = np.repeat([0, 1, 0, 1, 0, 1, 0, 1], 800)
     rewards = (rng.random(arms.size) < instance.expected_rewards(arms)).astype(float)
     posterior = fitted(instance, arms, rewards, known=False)
-    draws = posterior.draws(rng.standard_normal((400, 5)), rng, 1.0)
+    draws = posterior.draws(rng.standard_normal((400, 5)), rng, 1.0, MANY)
     low, high = posterior.intervals()
     assert (high < 1).all()  # draws are kept below 1
     said = np.log(high / low) / (2 * 1.96)
     drawn = np.log([[*draw.r, *draw.b, draw.lam] for draw in draws]).std(axis=0)
     assert (drawn < 1.1 * said).all()
     assert (drawn > 0.7 * said).all()  # the log contradicts some of the farthest
+
+
+def test_end_states_that_cannot_be_of_use_any_more_are_not_explored() -> None:
+    instance = Instance([0.6, 0.4], [0.2, 0.7], 0.001)
+    rng = np.random.default_rng(4)
+    arms = np.repeat([0, 1], 200)
+    rewards = (rng.random(arms.size) < instance.expected_rewards(arms)).astype(float)
+    posterior = fitted(instance, arms, rewards, known=True)
+    luck = rng.standard_normal((300, 5))
+    luck[:, 2:] = luck[0, 2:]  # one r: only b is drawn
+
+    def scatter(left: int) -> FloatArray:
+        draws = posterior.draws(luck, rng, 0.5, left)
+        return np.asarray(np.log([draw.b for draw in draws]).std(axis=0))
+
+    in_full = scatter(MANY)
+    assert (in_full > 0.05).all()
+    np.testing.assert_allclose(scatter(int(8 / instance.lam)), in_full / 8, rtol=0.1)
+    assert (scatter(1) < 1e-3).all()
+
+
+def test_while_the_state_has_hardly_moved_pay_offs_are_drawn_as_their_beta_posterior_says() -> None:
+    plays, paid = (4, 12, 40), (0, 5, 20)
+    arms = np.repeat([0, 1, 2], plays)
+    rewards = np.concatenate([np.arange(n) < k for n, k in zip(plays, paid, strict=True)])
+    posterior = fitted(Instance([0.5] * 3, [0.5] * 3, 1e-9), arms, rewards.astype(float), True)
+    rng = np.random.default_rng(1)
+    drawn = np.array([draw.r for draw in posterior.draws(rng.normal(size=(9000, 7)), rng, 1.0, 9)])
+    for arm, (n, k) in enumerate(zip(plays, paid, strict=True)):
+        low, middle, high = np.quantile(rng.beta(k + 1, n - k + 1, 100_000), (0.05, 0.5, 0.95))
+        below, above = drawn[:, arm] < low, drawn[:, arm] > high
+        assert 0.025 < float(above.mean()) < 0.1
+        if k > 0:
+            assert 0.025 < float(below.mean()) < 0.1
+            assert float((drawn[:, arm] < middle).mean()) == pytest.approx(0.5, abs=0.06)
 
 
 def test_a_draw_that_the_log_contradicts_is_brought_back() -> None:
@@ -145,7 +186,7 @@ def test_a_draw_that_the_log_contradicts_is_brought_back() -> None:
     most = likelihood_of(Instance(best.r, best.b, best.lam), arms, rewards).value
     luck = rng.standard_normal((200, 5))
     for width in (1.0, 5.0):
-        for draw, deviates in zip(posterior.draws(luck, rng, width), luck, strict=True):
+        for draw, deviates in zip(posterior.draws(luck, rng, width, MANY), luck, strict=True):
             value = likelihood_of(Instance(draw.r, draw.b, draw.lam), arms, rewards).value
             assert most - value <= 0.5 * width**2 * float(deviates @ deviates) + 2.1
 

@@ -3,7 +3,9 @@
 The likelihood of every pull is explicit once (b, lam) are given, so all of them count, also
 those made while the state was moving. Fisher scoring from several starts of lam finds the
 modes; around each the posterior is taken to be normal in (log r, log b, logit lam), the
-coordinates in which a change of scale (c·r, b/c) is a straight line.
+coordinates in which a change of scale (c·r, b/c) is a straight line. As long as the first
+state has hardly moved there is no doubt about the scale, and logit r is taken instead, whose
+tails are about those of the Beta distribution that r then has.
 """
 
 import math
@@ -35,6 +37,10 @@ _OUT_OF_THE_RACE = 12.0
 _RESTART_GROWTH = 4.0
 _FORGOTTEN = 7.0
 """Once less than exp(-7) of the first state is left, nothing says what the scale is."""
+_HARDLY_MOVED = 1.0
+"""Below this many times 1/lam pulls most of the first state is left."""
+_WORTH_LEARNING = 64.0
+"""End states are explored in full if at least this many times 1/lam rounds are left."""
 _SLACK = 2.0
 _LEAST_SHARE = 0.02
 _NO_STARTS: IntArray = np.empty(0, dtype=np.int64)
@@ -86,10 +92,13 @@ class Mode:
     information: FloatArray = field(factory=lambda: np.empty(0))
     """Shape (2K+1, 2K+1): of r, b and lam themselves, without the prior."""
     evidence: float = -math.inf
+    scale_is_known: bool = False
+    """Whether ``centre`` holds logit r, not log r."""
     centre: FloatArray = field(factory=lambda: np.empty(0))
-    """Shape (2K+1,): log r, log b and logit lam."""
-    root: FloatArray = field(factory=lambda: np.empty(0))
-    """Shape (2K+1, 2K+1): a Cholesky root of the precision there, of b, lam and r in this order."""
+    """Shape (2K+1,): log r (or logit r), log b and logit lam."""
+    deviations: FloatArray = field(factory=lambda: np.empty(0))
+    """Shape (2K+1, 2K+1): what standard normal deviates of b, lam and r, in this order, are
+    multiplied by to get a step from the centre."""
 
 
 class Posterior:
@@ -204,9 +213,8 @@ class Posterior:
     def intervals(self) -> tuple[FloatArray, FloatArray]:
         """Return the ends of 95 % intervals of r, b and lam: shape (2K+1,) each."""
         mode = self._modes[0]
-        deviations = np.empty(mode.centre.size)
-        deviations[self._order] = np.sqrt(np.square(np.linalg.inv(mode.root)).sum(axis=0))
-        low, high = (self._unpack(mode.centre + side * 1.96 * deviations) for side in (-1, 1))
+        deviations = np.sqrt(np.square(mode.deviations).sum(axis=1))
+        low, high = (self._unpack(mode, side * 1.96 * deviations) for side in (-1, 1))
         ends = [np.concatenate([end.r, end.b, [end.lam]]) for end in (low, high)]
         return ends[0], np.minimum(ends[1], 1.0)
 
@@ -215,6 +223,7 @@ class Posterior:
         luck: FloatArray,
         rng: Generator,
         width: float,
+        left: int,
     ) -> list[Draw]:
         """Return draws from the posterior, each around a mode picked by its weight.
 
@@ -227,27 +236,34 @@ class Posterior:
             Picks the modes.
         width : float
             What deviations are multiplied by.
+        left : int
+            How many rounds are left to use what is learned.
         """
         evidence = np.array([mode.evidence for mode in self._modes])
         weights = np.cumsum(np.exp(evidence - evidence[0]))
         picks = np.searchsorted(weights, rng.random(len(luck)) * weights[-1], side="right")
         return [
-            self._plausible(self._modes[pick], width * deviates)
+            self._plausible(self._modes[pick], width * deviates, left)
             for pick, deviates in zip(picks.tolist(), luck, strict=True)
         ]
 
-    def _plausible(self, mode: Mode, deviates: FloatArray) -> Draw:
+    def _plausible(self, mode: Mode, deviates: FloatArray, left: int) -> Draw:
         """Return a draw that is about as likely as a normal posterior says it is.
 
         Far from the mode, or where lam is hardly known, the posterior is not normal at all.
         A draw that the log itself contradicts is brought half-way back until it does not.
+
+        An end state takes about 1/lam rounds to learn, and is of use only in those after
+        that: the fewer are left, the less its deviation counts.
         """
-        step = np.empty(mode.centre.size)
-        step[self._order] = np.linalg.solve(mode.root.T, deviates)
+        k = self._n_arms
+        lam = self._rate(mode, float(mode.deviations[-1, k:] @ deviates[k:]))
+        deviates[:k] *= min(1.0, lam * left / _WORTH_LEARNING)
+        step = mode.deviations @ deviates
         expected_loss = 0.5 * float(deviates @ deviates)
         share = 1.0
         while True:
-            draw = _within_bounds(self._unpack(mode.centre + share * step), self._arms.size)
+            draw = _within_bounds(self._unpack(mode, share * step), self._arms.size)
             self.rows_swept += self._arms.size
             likelihood, _ = sweep_log_likelihood(
                 self._arms,
@@ -266,23 +282,34 @@ class Posterior:
 
     def _approximate(self, mode: Mode) -> None:
         """Take the posterior around a mode to be normal in (log r, log b, logit lam)."""
-        r, b, lam = self._values(mode)
-        slopes = np.concatenate([r, b, [0.0 if self._prior.known else lam * (1 - lam)]])
-        precision = mode.information * np.outer(slopes, slopes)
-        precision[np.diag_indices(2 * self._n_arms)] += _PRIOR_PRECISION
-        precision[-1, -1] += 1.0 / self._prior.deviation**2
-        root = np.linalg.cholesky(precision[np.ix_(self._order, self._order)])
-        mode.centre = np.concatenate([np.log(r), np.log(b), mode.logits[-1:]])
-        mode.root = np.asarray(root, dtype=np.float64)
-
-    def _unpack(self, coordinates: FloatArray) -> Draw:
         k = self._n_arms
-        both = np.exp(coordinates[: 2 * k])
-        lam = self._prior.lam
-        if not self._prior.known:
-            logit = np.clip(coordinates[-1:], -_FARTHEST, _FARTHEST)
-            lam = float(_from_logits(logit)[0])
-        return Draw(both[:k], both[k:], lam)
+        r, b, lam = self._values(mode)
+        mode.scale_is_known = lam * self._arms.size < _HARDLY_MOVED
+        slopes = np.concatenate([r, b, [0.0 if self._prior.known else lam * (1 - lam)]])
+        prior = np.full(2 * k + 1, _PRIOR_PRECISION)
+        prior[-1] = 1.0 / self._prior.deviation**2
+        mode.centre = np.concatenate([np.log(r), np.log(b), mode.logits[-1:]])
+        if mode.scale_is_known:
+            slopes[:k] *= 1 - r
+            prior[:k] = 2 * r * (1 - r)
+            mode.centre[:k] = mode.logits[:k]
+        precision = mode.information * np.outer(slopes, slopes) + np.diag(prior)
+        root = np.linalg.cholesky(precision[np.ix_(self._order, self._order)])
+        mode.deviations = np.empty_like(root)
+        mode.deviations[self._order] = np.linalg.inv(root).T
+
+    def _unpack(self, mode: Mode, step: FloatArray) -> Draw:
+        """Return the instance that lies a step away from a mode's centre."""
+        k = self._n_arms
+        there = mode.centre + step
+        r = _from_logits(there[:k]) if mode.scale_is_known else np.exp(there[:k])
+        return Draw(r, np.exp(there[k : 2 * k]), self._rate(mode, float(step[-1])))
+
+    def _rate(self, mode: Mode, step: float) -> float:
+        if self._prior.known:
+            return self._prior.lam
+        logit = min(max(float(mode.centre[-1]) + step, -_FARTHEST), _FARTHEST)
+        return 1.0 / (1.0 + math.exp(-logit))
 
 
 def _within_bounds(draw: Draw, n_pulls: int) -> Draw:

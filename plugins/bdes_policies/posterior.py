@@ -28,6 +28,10 @@ from bdes_policies.scripted import LONGEST_BLOCK
 
 _FEWEST_ROUNDS = 2
 """An epoch's least rounds."""
+_FIRST_REDRAW = 0.003
+_FIRST_ROUNDS = 1000
+"""In the first rounds draws are cheap and are made oftener: an arm that had bad luck gets its
+second chance from a lucky draw only."""
 _TRIAL = 0.25
 """The part of 1/lam pulls that shows something of an arm's end state."""
 _UNKNOWN_DEVIATION = 4.0
@@ -183,7 +187,8 @@ class PosteriorPolicy:
             self._fit()
             self._fit_at = t + max(_FEWEST_ROUNDS, int(self._config.growth * t))
         self._course = self._choose(left)
-        rounds = max(_FEWEST_ROUNDS, int(self._config.redraw * t))
+        share = min(self._config.redraw, _FIRST_REDRAW * (1 + t / _FIRST_ROUNDS))
+        rounds = max(_FEWEST_ROUNDS, int(share * t))
         block = np.empty(min(rounds, self._fit_at - t, left), dtype=np.int64)
         follow(self._course.plan, self._course.state, block)
         n = _until_doubled(block, self._plays, self._allowance(self._course.draw.lam, left))
@@ -216,7 +221,7 @@ class PosteriorPolicy:
         # to learn them; optimism is for what only long stretches of pulls can tell.
         luck[:, self._n_arms + 1 :] = luck[0, self._n_arms + 1 :]
         best: _Course | None = None
-        for draw in self._posterior.draws(luck, self._rng, width):
+        for draw in self._posterior.draws(luck, self._rng, width, left):
             q = self._state(draw)
             value, plan = look_ahead(draw.r, draw.b, draw.lam, q, left)
             if best is None or value > best.value:
