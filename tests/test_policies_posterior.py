@@ -1,6 +1,7 @@
 """The policy ``posterior``: its plans, its estimates, what it shows, and what it loses."""
 
 import itertools
+import math
 import time
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from bdes_framework import (
 from bdes_framework.arms import ArmsConfig, make_arms
 from bdes_policies.estimating import Posterior, RatePrior
 from bdes_policies.lookahead import follow, look_ahead, useful_arms
+from bdes_policies.posterior import Luck
 from tests.noiseless import PLUGINS, array, build, click_bait, diagnostics_of, number, play
 
 MANY = 10**12
@@ -156,7 +158,7 @@ def test_end_states_that_cannot_be_of_use_any_more_are_not_explored() -> None:
 
     in_full = scatter(MANY)
     assert (in_full > 0.05).all()
-    np.testing.assert_allclose(scatter(int(8 / instance.lam)), in_full / 8, rtol=0.1)
+    np.testing.assert_allclose(scatter(int(2 / instance.lam)), in_full / 8, rtol=0.1)
     assert (scatter(1) < 1e-3).all()
 
 
@@ -189,6 +191,20 @@ def test_a_draw_that_the_log_contradicts_is_brought_back() -> None:
         for draw, deviates in zip(posterior.draws(luck, rng, width, MANY), luck, strict=True):
             value = likelihood_of(Instance(draw.r, draw.b, draw.lam), arms, rewards).value
             assert most - value <= 0.5 * width**2 * float(deviates @ deviates) + 2.1
+
+
+@pytest.mark.parametrize(("rounds", "kept"), [(0, 1.0), (20, math.exp(-1)), (2000, 0.0)])
+def test_the_luck_of_end_states_changes_as_fast_as_the_state_forgets(
+    rounds: int, kept: float
+) -> None:
+    luck = Luck(4000, 3, np.random.default_rng(6))
+    before, after = luck.after(10, 0.1), luck.after(10 + rounds, 0.1)
+    for j in range(4):  # b, b, b, lam
+        same = float(np.corrcoef(before[:, j], after[:, j])[0, 1])
+        assert same == pytest.approx(kept if j < 3 else 0.0, abs=0.05)
+        assert after[:, j].std() == pytest.approx(1.0, abs=0.05)
+    assert (after[:, 4:] == after[0, 4:]).all()  # one draw of r
+    assert (before[0, 4:] != after[0, 4:]).all()
 
 
 # -- the policy -----------------------------------------------------------------------------

@@ -39,8 +39,11 @@ _FORGOTTEN = 7.0
 """Once less than exp(-7) of the first state is left, nothing says what the scale is."""
 _HARDLY_MOVED = 1.0
 """Below this many times 1/lam pulls most of the first state is left."""
-_WORTH_LEARNING = 64.0
+_WORTH_LEARNING = 16.0
 """End states are explored in full if at least this many times 1/lam rounds are left."""
+_EARLY_SHARE = 0.25
+"""And no more than to this share while the state has hardly moved: a rate that was fitted to so
+few pulls may be a whim of chance."""
 _SLACK = 2.0
 _LEAST_SHARE = 0.02
 _NO_STARTS: IntArray = np.empty(0, dtype=np.int64)
@@ -243,22 +246,17 @@ class Posterior:
         weights = np.cumsum(np.exp(evidence - evidence[0]))
         picks = np.searchsorted(weights, rng.random(len(luck)) * weights[-1], side="right")
         return [
-            self._plausible(self._modes[pick], width * deviates, left)
+            self._plausible(self._modes[pick], deviates, width, left)
             for pick, deviates in zip(picks.tolist(), luck, strict=True)
         ]
 
-    def _plausible(self, mode: Mode, deviates: FloatArray, left: int) -> Draw:
+    def _plausible(self, mode: Mode, luck: FloatArray, width: float, left: int) -> Draw:
         """Return a draw that is about as likely as a normal posterior says it is.
 
         Far from the mode, or where lam is hardly known, the posterior is not normal at all.
         A draw that the log itself contradicts is brought half-way back until it does not.
-
-        An end state takes about 1/lam rounds to learn, and is of use only in those after
-        that: the fewer are left, the less its deviation counts.
         """
-        k = self._n_arms
-        lam = self._rate(mode, float(mode.deviations[-1, k:] @ deviates[k:]))
-        deviates[:k] *= min(1.0, lam * left / _WORTH_LEARNING)
+        deviates = self._scaled(mode, luck, width, left)
         step = mode.deviations @ deviates
         expected_loss = 0.5 * float(deviates @ deviates)
         share = 1.0
@@ -279,6 +277,22 @@ class Posterior:
             if loss <= share**2 * expected_loss + _SLACK or share < _LEAST_SHARE:
                 return draw
             share /= 2
+
+    def _scaled(self, mode: Mode, luck: FloatArray, width: float, left: int) -> FloatArray:
+        """Return deviates as wide as it pays to explore, of b, lam and r in this order.
+
+        An end state takes about 1/lam rounds to learn, and is of use only in those after
+        that: the fewer are left, the less its deviation counts. As long as the state has hardly
+        moved there is little to learn but r, and that is sampled as wide as it is (Thompson).
+        """
+        k = self._n_arms
+        deviates = width * luck
+        if mode.scale_is_known:
+            deviates[:k] *= _EARLY_SHARE
+            deviates[k + 1 :] = luck[k + 1 :]
+        lam = self._rate(mode, float(mode.deviations[-1, k:] @ deviates[k:]))
+        deviates[:k] *= min(1.0, lam * left / _WORTH_LEARNING)
+        return deviates
 
     def _approximate(self, mode: Mode) -> None:
         """Take the posterior around a mode to be normal in (log r, log b, logit lam)."""

@@ -32,6 +32,8 @@ _FIRST_REDRAW = 0.003
 _FIRST_ROUNDS = 1000
 """In the first rounds draws are cheap and are made oftener: an arm that had bad luck gets its
 second chance from a lucky draw only."""
+_KEPT_FOR = 2.0
+"""How many times 1/lam rounds it takes until draws of end states have changed."""
 _TRIAL = 0.25
 """The part of 1/lam pulls that shows something of an arm's end state."""
 _UNKNOWN_DEVIATION = 4.0
@@ -127,6 +129,34 @@ class Log:
         self.size = stop
 
 
+class Luck:
+    """Normal deviates of b, lam and r, a row a draw: one r, several b and lam.
+
+    Pay-offs are sampled, which is enough to learn them; optimism is for what only long
+    stretches of pulls can tell. A plan to learn an end state takes such a stretch, too: it
+    would come to nothing if the next draw were of other end states altogether. So the luck
+    of b is changed little by little, as fast as the state forgets.
+    """
+
+    def __init__(self, draws: int, n_arms: int, rng: Generator) -> None:
+        self._shape = (draws, 2 * n_arms + 1)
+        self._n_arms = n_arms
+        self._rng = rng
+        self._of_b: FloatArray = np.empty((0, n_arms))
+        self._drawn_at = 0
+
+    def after(self, rounds: int, lam: float) -> FloatArray:
+        """Return the luck after some rounds in all, if the rate is ``lam``: shape (n, 2K+1)."""
+        k = self._n_arms
+        luck = self._rng.standard_normal(self._shape)
+        luck[:, k + 1 :] = luck[0, k + 1 :]
+        if self._of_b.size:
+            kept = math.exp(-lam * (rounds - self._drawn_at) / _KEPT_FOR)
+            luck[:, :k] = kept * self._of_b + math.sqrt(1 - kept**2) * luck[:, :k]
+        self._of_b, self._drawn_at = luck[:, :k].copy(), rounds
+        return luck
+
+
 @define(eq=False)
 class _Course:
     """The plan that is being followed."""
@@ -153,6 +183,7 @@ class PosteriorPolicy:
         self._told = self._asked = 0
         self._plays = np.zeros(problem.n_arms, dtype=np.int64)
         self._fit_at = 0
+        self._luck = Luck(config.draws, problem.n_arms, rng)
         self._n_fits = 0
         self._n_plans = 0
         self._course: _Course | None = None
@@ -216,10 +247,7 @@ class PosteriorPolicy:
     def _choose(self, left: int) -> _Course:
         """Return the best plan for the draw that promises most."""
         width = self._config.width * left / self._horizon
-        luck = self._rng.standard_normal((self._config.draws, 2 * self._n_arms + 1))
-        # One draw of r, several of b and lam given that r: pay-offs are sampled, which is enough
-        # to learn them; optimism is for what only long stretches of pulls can tell.
-        luck[:, self._n_arms + 1 :] = luck[0, self._n_arms + 1 :]
+        luck = self._luck.after(self._log.size, self._posterior.best.lam)
         best: _Course | None = None
         for draw in self._posterior.draws(luck, self._rng, width, left):
             q = self._state(draw)
