@@ -3,9 +3,9 @@
 Weights grow without bound, but only their ratios count: they are kept with their logarithms,
 and divided by the largest before they overflow. A reward changes one weight only: a round
 costs at most one exponential, and the running sums of the weights are corrected by the
-difference, then summed afresh at fixed rounds before rounding can build up. A round without a
-reward changes nothing, so the parts of [0, 1) that belong to the arms are laid out only after a
-reward: from the running sums, so that no arm waits for the sum before it.
+difference; every so many changes all are summed afresh, before rounding can build up. A round
+without a reward changes nothing, so the parts of [0, 1) that belong to the arms are laid out
+only after a reward: from the running sums, so that no arm waits for the sum before it.
 """
 
 import math

@@ -38,7 +38,7 @@ _RESTART_GROWTH = 4.0
 _FORGOTTEN = 7.0
 """Once less than exp(-7) of the first state is left, nothing says what the scale is."""
 _HARDLY_MOVED = 1.0
-"""Below this many times 1/lam pulls most of the first state is left."""
+"""Below this many times 1/lam pulls more than a third of the first state is left."""
 _WORTH_LEARNING = 16.0
 """End states are explored in full if at least this many times 1/lam rounds are left."""
 _EARLY_SHARE = 0.25

@@ -74,7 +74,8 @@ class PosteriorConfig:
     width : float
         What the deviations of draws are multiplied by, at first; it falls to 0 at the end, in
         proportion to the rounds left. The fewer the draws and the smaller this is, the
-        likelier it is to settle on a wrong answer too early.
+        likelier it is to settle on a wrong answer too early. While lam·t is below 1, pay-offs
+        are drawn as wide as they are, whatever this says.
     """
 
     lam_prior: float | None = field(default=None, validator=optional(between_0_and_1))
