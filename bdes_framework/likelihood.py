@@ -145,10 +145,8 @@ def move_slopes(d: FloatArray, arm: int, lam: float, change: float) -> None:
 
 
 @compiled
-def _log_probability(mu: float, y: float) -> float:
-    """Return the log-probability of a reward: one logarithm where it is 0 or 1."""
-    if y == 0.0 or y == 1.0:
-        return math.log(mu if y == 1.0 else 1.0 - mu)
+def _of_fraction(mu: float, y: float) -> float:
+    """Return the log-likelihood of a reward between 0 and 1: a success of that weight."""
     return y * math.log(mu) + (1.0 - y) * math.log(1.0 - mu)
 
 
@@ -193,7 +191,7 @@ def sweep_log_likelihood(
         if y == 0.0 or y == 1.0:
             product *= mu if y == 1.0 else 1.0 - mu
         else:
-            total += _log_probability(mu, y)
+            total += _of_fraction(mu, y)
         if t % _ROWS_AT_ONCE == _ROWS_AT_ONCE - 1:
             total += math.log(product)
             product = 1.0
@@ -245,7 +243,7 @@ def sweep_information(
         if y == 0.0 or y == 1.0:
             product *= mu if y == 1.0 else 1.0 - mu
         else:
-            total += _log_probability(mu, y)
+            total += _of_fraction(mu, y)
         weight = 1.0 / (mu * (1.0 - mu))
         pull = (y - mu) * weight
         of_r[arm] += pull * q
