@@ -44,6 +44,8 @@ _WORTH_LEARNING = 16.0
 _EARLY_SHARE = 0.25
 """And no more than to this share while the state has hardly moved: a rate that was fitted to so
 few pulls may be a whim of chance."""
+_LEARNING_TIME = 4.0
+"""Times 1/lam: learning an end state and using it takes about this many rounds."""
 _SLACK = 2.0
 _LEAST_SHARE = 0.02
 _NO_STARTS: IntArray = np.empty(0, dtype=np.int64)
@@ -209,6 +211,11 @@ class Posterior:
     # -- looking and drawing ----------------------------------------------------------------
 
     @property
+    def n_pulls(self) -> int:
+        """How many pulls were fitted."""
+        return self._arms.size
+
+    @property
     def best(self) -> Draw:
         """The most likely instance."""
         return Draw(*self._values(self._modes[0]))
@@ -227,8 +234,10 @@ class Posterior:
         rng: Generator,
         width: float,
         left: int,
-    ) -> list[Draw]:
+    ) -> list[tuple[Draw, float]]:
         """Return draws from the posterior, each around a mode picked by its weight.
+
+        With each comes the state that the pulls fitted have led to, if it is true.
 
         Parameters
         ----------
@@ -238,19 +247,23 @@ class Posterior:
         rng : Generator
             Picks the modes.
         width : float
-            What deviations are multiplied by.
+            What deviations are multiplied by, times the square root of
+            log(1 + left / (pulls fitted + 4/lam)).
         left : int
             How many rounds are left to use what is learned.
         """
         evidence = np.array([mode.evidence for mode in self._modes])
         weights = np.cumsum(np.exp(evidence - evidence[0]))
         picks = np.searchsorted(weights, rng.random(len(luck)) * weights[-1], side="right")
+        widths = [self._width(mode, width, left) for mode in self._modes]
         return [
-            self._plausible(self._modes[pick], deviates, width, left)
+            self._plausible(self._modes[pick], deviates, widths[pick], left)
             for pick, deviates in zip(picks.tolist(), luck, strict=True)
         ]
 
-    def _plausible(self, mode: Mode, luck: FloatArray, width: float, left: int) -> Draw:
+    def _plausible(
+        self, mode: Mode, luck: FloatArray, width: float, left: int
+    ) -> tuple[Draw, float]:
         """Return a draw that is about as likely as a normal posterior says it is.
 
         Far from the mode, or where lam is hardly known, the posterior is not normal at all.
@@ -263,7 +276,7 @@ class Posterior:
         while True:
             draw = _within_bounds(self._unpack(mode, share * step), self._arms.size)
             self.rows_swept += self._arms.size
-            likelihood, _ = sweep_log_likelihood(
+            likelihood, state = sweep_log_likelihood(
                 self._arms,
                 self._rewards,
                 _NO_STARTS,
@@ -275,7 +288,7 @@ class Posterior:
             )
             loss = mode.likelihood - likelihood
             if loss <= share**2 * expected_loss + _SLACK or share < _LEAST_SHARE:
-                return draw
+                return draw, state
             share /= 2
 
     def _scaled(self, mode: Mode, luck: FloatArray, width: float, left: int) -> FloatArray:
@@ -293,6 +306,16 @@ class Posterior:
         lam = self._rate(mode, float(mode.deviations[-1, k:] @ deviates[k:]))
         deviates[:k] *= min(1.0, lam * left / _WORTH_LEARNING)
         return deviates
+
+    def _width(self, mode: Mode, width: float, left: int) -> float:
+        """Return what deviations are multiplied by: less and less as the end comes nearer.
+
+        As in confidence bounds for a known horizon, it is the logarithm of the rounds left over
+        those played that counts. What is learned of a slow state takes long to pay, so that
+        with little time for that in all, draws are narrow from the first round on.
+        """
+        spent = self._arms.size + _LEARNING_TIME / max(self._values(mode)[2], 1e-12)
+        return width * math.sqrt(math.log1p(left / spent))
 
     def _approximate(self, mode: Mode) -> None:
         """Take the posterior around a mode to be normal in (log r, log b, logit lam)."""

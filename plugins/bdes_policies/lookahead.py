@@ -17,19 +17,23 @@ import numpy as np
 
 from bdes_framework import FloatArray, IntArray, compiled
 
-GRID = 64
-"""States at which values are kept."""
+STATES = 64
+"""At which values are kept."""
 MOST_STEPS = 256
 MEMORIES = 8.0
 """How many times 1/lam to look ahead."""
 FEWEST_ROUNDS = 48
+ROUGH_STATES, ROUGH_STEPS = 24, 2 * FEWEST_ROUNDS
+"""Of a plan that is only held against others: a third of the work where states are fast, a
+seventh where they are slow. With fewer steps the last rounds of fast states would be planned two
+at a time."""
 
 
 class Lookahead(NamedTuple):
     """Values on a grid, and the arms they are for."""
 
     values: FloatArray
-    """Shape (steps + 1, GRID): the best value of n steps from each state of the grid."""
+    """Shape (steps + 1, states): the best value of n steps from each state of the grid."""
     arms: IntArray
     """Shape (k,): arms that can be needed at all."""
     r: FloatArray
@@ -49,7 +53,13 @@ class Lookahead(NamedTuple):
 
 @compiled
 def look_ahead(
-    r: FloatArray, b: FloatArray, lam: float, q: float, left: int
+    r: FloatArray,
+    b: FloatArray,
+    lam: float,
+    q: float,
+    left: int,
+    states: int = STATES,
+    most_steps: int = MOST_STEPS,
 ) -> tuple[float, Lookahead]:
     """Return the value a round of the rounds left from state ``q``, and how to earn it."""
     arms = useful_arms(r, b)
@@ -60,11 +70,11 @@ def look_ahead(
     to_the_end = left <= 2.0 * ahead
     if to_the_end:
         ahead = float(left)
-    rounds = math.ceil(ahead / MOST_STEPS)
+    rounds = math.ceil(ahead / most_steps)
     steps = math.ceil(ahead / rounds)
     low, high = min(q, b.min()), max(q, b.max())
-    per_state = (GRID - 1) / (high - low) if high > low else 0.0
-    values = np.zeros((steps + 1, GRID))
+    per_state = (states - 1) / (high - low) if high > low else 0.0
+    values = np.zeros((steps + 1, states))
     _fill(values, r, b, lam, low, high, per_state, rounds)
     found = Lookahead(values, arms, r, b, lam, low, per_state, rounds, to_the_end)
     whole = _at(values[steps], q, low, per_state)
@@ -74,6 +84,13 @@ def look_ahead(
     half = steps // 2
     gain = (whole - _at(values[half], q, low, per_state)) / ((steps - half) * rounds)
     return (whole + (left - steps * rounds) * gain) / left, found
+
+
+@compiled
+def promised(r: FloatArray, b: FloatArray, lam: float, q: float, left: int) -> float:
+    """Return about the value a round of the rounds left, for a fraction of the work."""
+    value, _ = look_ahead(r, b, lam, q, left, ROUGH_STATES, ROUGH_STEPS)
+    return value
 
 
 @compiled
@@ -152,19 +169,20 @@ def _fill(
 ) -> None:
     """Fill the table of values, from no steps on."""
     kept, weight = _step(lam, rounds)
-    cell = np.empty((r.size, GRID), dtype=np.int64)
-    share = np.empty((r.size, GRID))
-    pays = np.empty((r.size, GRID))
+    states = values.shape[1]
+    cell = np.empty((r.size, states), dtype=np.int64)
+    share = np.empty((r.size, states))
+    pays = np.empty((r.size, states))
     for k in range(r.size):
-        for g in range(GRID):
-            q = low + (high - low) * (g / (GRID - 1))
+        for g in range(states):
+            q = low + (high - low) * (g / (states - 1))
             pays[k, g] = r[k] * (weight * q + (rounds - weight) * b[k])
             place = (kept * q + (1.0 - kept) * b[k] - low) * per_state
-            cell[k, g] = min(max(int(place), 0), GRID - 2)
+            cell[k, g] = min(max(int(place), 0), states - 2)
             share[k, g] = place - cell[k, g]
     for n in range(1, values.shape[0]):
         before = values[n - 1]
-        for g in range(GRID):
+        for g in range(states):
             highest = -1.0
             for k in range(r.size):
                 at = cell[k, g]
@@ -177,5 +195,5 @@ def _fill(
 def _at(values: FloatArray, q: float, low: float, per_state: float) -> float:
     """Return the value at a state: on the chord between the grid's states around it."""
     place = (q - low) * per_state
-    at = min(max(int(place), 0), GRID - 2)
+    at = min(max(int(place), 0), values.size - 2)
     return float(values[at] + (place - at) * (values[at + 1] - values[at]))

@@ -22,7 +22,7 @@ from bdes_framework import (
 )
 from bdes_policies.checks import a_spread_of_logits, at_least_one, between_0_and_1, positive
 from bdes_policies.estimating import Draw, Posterior, RatePrior
-from bdes_policies.lookahead import Lookahead, follow, look_ahead
+from bdes_policies.lookahead import Lookahead, follow, look_ahead, promised
 from bdes_policies.phases import check_told
 from bdes_policies.scripted import LONGEST_BLOCK
 
@@ -37,8 +37,6 @@ _KEPT_FOR = 2.0
 _TRIAL = 0.25
 """The part of 1/lam pulls that shows something of an arm's end state."""
 _UNKNOWN_DEVIATION = 4.0
-_MEMORIES = 45.0
-"""Pulls this many times 1/lam ago have left nothing in the state."""
 _SHOWN_PULLS = 400
 _LONGEST_CYCLE = 64
 _LONGEST_TEXT = 200
@@ -50,10 +48,10 @@ class PosteriorConfig:
 
     The state is a known function of the arms pulled once (b, lam) are given, so the
     likelihood of every pull is explicit. In epochs that grow with the rounds played: fit
-    (r, b, lam) to all pulls; draw some instances from the posterior; plan for each, from the
-    state that the arms really pulled have led to under it and for the rounds really left;
-    follow the plan that promises most. Draws narrow as the end comes nearer, when there is
-    less and less to explore for.
+    (r, b, lam) to all pulls; draw some instances from the posterior; plan roughly for each,
+    from the state that the arms really pulled have led to under it and for the rounds really
+    left; plan with care for the one that promises most, and follow that. Draws narrow as the
+    end comes nearer, when there is less and less to explore for.
 
     Parameters
     ----------
@@ -67,24 +65,24 @@ class PosteriorConfig:
     growth : float
         Fit anew when the log has grown by this share, between 0 and 1.
     redraw : float
-        Draw and plan anew when the log has grown by this share, between 0 and 1. Every draw is
-        held against the whole log, which is most of the work: about draws/redraw sweeps in all.
+        Draw and plan anew when the log has grown by this share, between 0 and 1, and after
+        every fit. Every draw is held against the whole log, which is much of the work.
     draws : int
         How many instances to draw.
     width : float
-        What the deviations of draws are multiplied by, at first; it falls to 0 at the end, in
-        proportion to the rounds left. The fewer the draws and the smaller this is, the
-        likelier it is to settle on a wrong answer too early. While lam·t is below 1, pay-offs
-        are drawn as wide as they are, whatever this says.
+        What the deviations of draws are multiplied by, times a factor that falls to 0 at the
+        end: the square root of log(1 + left / (t + 4/lam)). The fewer the draws and the smaller
+        this is, the likelier it is to settle on a wrong answer too early. While lam·t is below
+        1, pay-offs are drawn as wide as they are, whatever this says.
     """
 
     lam_prior: float | None = field(default=None, validator=optional(between_0_and_1))
     lam_deviation: float = field(default=3.0, validator=a_spread_of_logits)
     trust_lam: bool = True
     growth: float = field(default=0.05, validator=between_0_and_1)
-    redraw: float = field(default=0.02, validator=between_0_and_1)
-    draws: int = field(default=6, validator=at_least_one)
-    width: float = field(default=0.8, validator=positive)
+    redraw: float = field(default=0.04, validator=between_0_and_1)
+    draws: int = field(default=12, validator=at_least_one)
+    width: float = field(default=0.6, validator=positive)
 
 
 def rate_prior(config: PosteriorConfig, problem: Problem) -> RatePrior:
@@ -246,24 +244,24 @@ class PosteriorPolicy:
             self._notes.append(self._estimates())
 
     def _choose(self, left: int) -> _Course:
-        """Return the best plan for the draw that promises most."""
-        width = self._config.width * left / self._horizon
+        """Return a plan for the draw that promises most."""
         luck = self._luck.after(self._log.size, self._posterior.best.lam)
-        best: _Course | None = None
-        for draw in self._posterior.draws(luck, self._rng, width, left):
-            q = self._state(draw)
-            value, plan = look_ahead(draw.r, draw.b, draw.lam, q, left)
-            if best is None or value > best.value:
-                best = _Course(draw, q, value, Lookahead(*plan))
+        best: tuple[Draw, float] | None = None
+        most = -1.0
+        for draw, state in self._posterior.draws(luck, self._rng, self._config.width, left):
+            q = self._now(draw, state)
+            value = promised(draw.r, draw.b, draw.lam, q, left)
+            if value > most:
+                best, most = (draw, q), value
         assert best is not None
-        return best
+        draw, q = best
+        value, plan = look_ahead(draw.r, draw.b, draw.lam, q, left)
+        return _Course(draw, q, value, Lookahead(*plan))
 
-    def _state(self, draw: Draw) -> float:
-        """Return the state that the arms really pulled have led to, if this draw is true."""
-        arms = self._log.arms
-        if draw.lam * arms.size > _MEMORIES:
-            arms = arms[-math.ceil(_MEMORIES / draw.lam) :]
-        return sweep_states(draw.b, draw.lam, self._q0, arms, np.empty(arms.size))
+    def _now(self, draw: Draw, state: float) -> float:
+        """Return the state after the pulls made since the fit, if this draw is true."""
+        arms = self._log.arms[self._posterior.n_pulls :]
+        return sweep_states(draw.b, draw.lam, state, arms, np.empty(arms.size))
 
     # -- what it shows ----------------------------------------------------------------------
 
