@@ -143,7 +143,8 @@ def _most_likely(log: Log, coordinates: Coordinates, mode: Mode) -> Mode:
     """Return where the likelihood is largest, as AIC and BIC mean it: the prior has no say.
 
     It may be largest at a boundary, which no coordinates reach. Scoring with the prior's
-    precision, but without its pull, comes as near as makes no difference.
+    precision, but without its pull, comes as near as makes no difference. A rate that was
+    predicted stays where the estimate is: the prediction is part of the model.
     """
 
     def without_prior(found: Mode) -> Mode:
@@ -151,7 +152,9 @@ def _most_likely(log: Log, coordinates: Coordinates, mode: Mode) -> Mode:
 
     # Towards a boundary each step gains a part of what is left; of many rows, that is little.
     steps = _MOST_STEPS if log.n_rows <= _MOST_FIRST_ROWS else _FIRST_STEPS
-    return scored(without_prior(mode), log, coordinates, _NEARLY, steps, without_prior)
+    predicted = isinstance(coordinates.lam, RatePrediction) and coordinates.lam != UNKNOWN_RATE
+    fixed = coordinates.size - 1 if predicted else None
+    return scored(without_prior(mode), log, coordinates, _NEARLY, steps, without_prior, fixed)
 
 
 def _described(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode) -> Fit:

@@ -6,8 +6,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bdes_framework.coordinates import Coordinates
-from bdes_framework.goodness import GoodnessOfFit, States
+from bdes_framework.coordinates import UNKNOWN_RATE, Coordinates, RatePrediction
+from bdes_framework.goodness import SIGNIFICANT, GoodnessOfFit, States
+from bdes_framework.likelihood import fresh_state, sweep_information
 from bdes_framework.logs import Log
 from bdes_framework.text import ascii_controls
 from bdes_framework.types import FloatArray, IntArray
@@ -16,6 +17,8 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 
 BLIND = 1.5
 """A check that sees no smaller error in the odds is no check."""
+_CONTRADICTED = 3.5
+"""Standard deviations of a score: by chance, once in two thousand logs."""
 _RARELY = 30
 _HARDLY_MOVED = 0.02
 _HARDLY_ANYTHING = 0.7
@@ -36,6 +39,11 @@ def unidentified(
     """Yield warnings; ``covariance`` is that of ``theta``, ``ends`` the intervals of r, b, lam."""
     n = log.n_arms
     pulls, paid = log.totals()
+    if goodness.p_value < SIGNIFICANT:
+        yield (
+            f"the model does not describe the log (p = {goodness.p_value:.2g}): no figure here can"
+            " be trusted"
+        )
     never = pulls == 0
     if never.any():
         yield f"never played, so nothing is known of {_arms(log, never)}"
@@ -49,6 +57,7 @@ def unidentified(
             "the state hardly varied over the log, so it says little about b and lam:"
             " play runs of several arms"
         )
+    yield from _about_given_rate(log, coordinates, theta)
     yield from _about_rate(log, coordinates, ends[-1], errors)
     loose = vague[n : 2 * n] & ~never
     if loose.any() and not still:
@@ -74,6 +83,37 @@ def _about_rewards(log: Log, pulls: IntArray, paid: IntArray) -> Iterator[str]:
                 f"{what} fewer than {_RARELY} times, so intervals are wide, and forecasts too"
                 f" narrow: {_arms(log, few)}"
             )
+
+
+def _about_given_rate(log: Log, coordinates: Coordinates, theta: FloatArray) -> Iterator[str]:
+    """Warn if the log speaks against a rate that was given: a score test.
+
+    The goodness of fit may not see it, because b can make up for much of a wrong rate.
+    """
+    if coordinates.lam == UNKNOWN_RATE:
+        return
+    at = coordinates.instance(theta)
+    size = 2 * at.n_arms + 1
+    score, information = np.zeros(size + 1), np.zeros((size + 1, size + 1))
+    state = fresh_state(at.n_arms, at.q0)
+    sweep_information(
+        log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0, state, score, information
+    )
+    others, rate = np.flatnonzero(np.diag(information)[: size - 1] > 0), size - 1
+    inner = information[np.ix_(others, others)]
+    weights = np.linalg.lstsq(inner, information[others, rate])[0]
+    variance = information[rate, rate] - weights @ information[others, rate]
+    if variance <= 1e-9 * information[rate, rate]:
+        return
+    deviations = (score[rate] - weights @ score[others]) / np.sqrt(variance)
+    inside = at.lam < 1 if deviations > 0 else at.lam > 0
+    if abs(deviations) > _CONTRADICTED and inside:
+        given = "predicted" if isinstance(coordinates.lam, RatePrediction) else "given"
+        side = "higher" if deviations > 0 else "lower"
+        yield (
+            f"the log contradicts the rate that was {given}: a {side} one than {at.lam:.3g} would"
+            " explain it better"
+        )
 
 
 def _about_rate(

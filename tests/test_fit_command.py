@@ -160,6 +160,7 @@ def test_a_written_file_is_planned_and_simulated_whatever_the_first_state(
         (("log.csv", *FLAGS, "--lam", "1", "--lam-deviation", "1"), "must lie above 0 and below 1"),
         (("log.csv", *FLAGS, "--out", "fit.csv"), "must end in .toml or .json"),
         (("log.csv", *FLAGS, "--out", "no/where.toml"), "cannot write"),
+        (("no-such-log.csv", *FLAGS, "--out", "no/where.toml"), "cannot write"),
         (("log.csv", "--user", "click", "--arm", "ad", "--reward", "click"), "had rows before"),
     ],
 )

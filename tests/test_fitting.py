@@ -273,10 +273,52 @@ def test_goodness_of_fit_sees_a_wrong_model() -> None:
     place = np.tile(np.arange(50), 600)
     rng = np.random.default_rng(14)
     tired = (rng.random(right.n_rows) < np.where(place % 10 < 5, 0.7, 0.1)).astype(int)
-    check = bdes.fit(bdes.Log(right.arms, tired, right.starts)).goodness
+    found = bdes.fit(bdes.Log(right.arms, tired, right.starts))
+    assert any("the model does not describe the log" in text for text in found.warnings)
+    check = found.goodness
     assert check.rows.sum() == right.n_rows
     assert check.observed @ check.rows == pytest.approx(tired.sum())
     assert check.p_value < 1e-6
+
+
+CONTRADICTED = "the log contradicts the rate that was"
+
+
+@pytest.mark.parametrize(
+    ("lam", "side"),
+    [
+        (1.0, "given: a lower"),
+        (0.3, "given: a lower"),
+        (0.03, "given: a higher"),
+        (0.0, "given: a higher"),
+        (bdes.RatePrediction(0.99, 0.05), "predicted: a lower"),
+        (bdes.RatePrediction(0.001, 0.1), "predicted: a higher"),
+    ],
+)
+def test_a_rate_that_the_log_contradicts_is_warned_of(
+    lam: float | bdes.RatePrediction, side: str
+) -> None:
+    log = simulated_log(ADS, users=600, rows=50, seed=15)
+    (warning,) = (text for text in bdes.fit(log, lam=lam).warnings if "contradicts" in text)
+    assert warning.startswith(f"{CONTRADICTED} {side}")
+
+
+def test_a_rate_that_is_right_or_at_its_boundary_is_not_warned_of() -> None:
+    for seed in range(20):
+        log = simulated_log(ADS, users=200, rows=50, seed=100 + seed)
+        for lam in (ADS.lam, bdes.RatePrediction(ADS.lam, 0.1)):
+            assert not any("contradicts" in text for text in bdes.fit(log, lam=lam).warnings)
+    for lam in (0.0, 1.0):
+        log = simulated_log(bdes.Instance(ADS.r, ADS.b, lam), users=200, rows=50, seed=16)
+        assert not any("contradicts" in text for text in bdes.fit(log, lam=lam).warnings)
+
+
+def test_with_a_predicted_rate_the_likelihood_is_the_largest_at_that_rate() -> None:
+    log = simulated_log(ADS, users=600, rows=50, seed=15)
+    predicted = bdes.fit(log, lam=bdes.RatePrediction(0.99, 0.05))
+    known = bdes.fit(log, lam=predicted.instance.lam).evolving.log_likelihood
+    assert predicted.evolving.log_likelihood == pytest.approx(known, abs=0.01)
+    assert bdes.fit(log).evolving.log_likelihood > known + 100
 
 
 @pytest.mark.parametrize("freedom", [1, 4, 18])

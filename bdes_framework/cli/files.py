@@ -13,4 +13,5 @@ def replace_file(out: Path, write: Callable[[Path], object]) -> None:
         write(temporary)
         temporary.replace(out)
     except OSError as error:
+        temporary.unlink(missing_ok=True)
         raise click.UsageError(f"cannot write {out}: {error.strerror or error}") from None

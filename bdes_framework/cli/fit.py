@@ -12,8 +12,8 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from bdes_framework.cli.files import replace_file
 from bdes_framework.coordinates import RatePrediction
-from bdes_framework.errors import InvalidValueError
 from bdes_framework.fits import Fit
 from bdes_framework.fitting import fit as fit_log
 from bdes_framework.goodness import SIGNIFICANT
@@ -59,6 +59,8 @@ def fit(
     """
     if out is not None and out.suffix not in (".toml", ".json"):
         raise click.UsageError(f"--out must end in .toml or .json, got {quoted(out.name)}")
+    if out is not None and not out.parent.is_dir():
+        raise click.UsageError(f"cannot write {out}: there is no such folder")
     rate, state = _rate(lam, lam_deviation), _state(q0)
     console = Console()
     with Progress(console=Console(stderr=True), transient=True) as progress:
@@ -149,16 +151,9 @@ def _interval(low: float, high: float) -> str:
 
 
 def _write(out: Path, found: Fit, log: Log) -> None:
-    """Write all of it at once, beside the file first: a stop leaves nothing half-written."""
     content = _content(found, log)
     text = json.dumps(content, indent=2) if out.suffix == ".json" else "\n".join(_toml(content))
-    temporary = out.with_name(out.name + ".tmp")
-    try:
-        temporary.write_text(text + "\n", encoding="utf-8")
-        temporary.replace(out)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InvalidValueError(f"cannot write {out}: {error.strerror}") from None
+    replace_file(out, lambda path: path.write_text(text + "\n", encoding="utf-8"))
 
 
 def _content(found: Fit, log: Log) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bdes_framework.arms import ArmsFile, read_arms
-from bdes_framework.errors import ConfigError, InvalidValueError, Mistake
+from bdes_framework.cli.files import replace_file
+from bdes_framework.errors import ConfigError, Mistake
 from bdes_framework.interfaces import Kind
 from bdes_framework.loading import load_plugins
 from bdes_framework.manager import Plugins
@@ -186,20 +187,18 @@ def _spark(states: FloatArray) -> str:
 
 
 def _write(report: PlanReport, horizon: int, out: Path) -> None:
-    """Write every round; beside the file first, so that a stop leaves nothing half-written."""
-    temporary = out.with_name(out.name + ".tmp")
-    try:
-        with temporary.open("w", newline="", encoding="utf-8") as file:
+    """Write every round."""
+
+    def write(path: Path) -> None:
+        with path.open("w", newline="", encoding="utf-8") as file:
             if out.suffix == ".csv":
                 writer = csv.writer(file)
                 writer.writerow(("round", "arm", "state", "expected_reward"))
                 writer.writerows(_rounds(report, horizon))
             else:
                 json.dump(_as_json(report, horizon), file)
-        temporary.replace(out)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InvalidValueError(f"cannot write {out}: {error.strerror}") from None
+
+    replace_file(out, write)
 
 
 def _rounds(report: PlanReport, horizon: int) -> Iterator[tuple[int, int, float, float]]:

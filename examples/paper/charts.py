@@ -13,6 +13,7 @@ ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE, BLACK = (
     "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#000000",
 )  # fmt: skip
 POLICIES = {
+    "posterior": BLACK,
     "etc": GREEN,
     "sticky": PURPLE,
     "unknown-lambda": BLUE,

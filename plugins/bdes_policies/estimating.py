@@ -220,6 +220,17 @@ class Posterior:
         """The most likely instance."""
         return Draw(*self._values(self._modes[0]))
 
+    @property
+    def has_moved(self) -> bool:
+        """Whether the state has moved much since the first pull, most likely."""
+        return not self._modes[0].scale_is_known
+
+    @property
+    def rate_of_change(self) -> float:
+        """The most likely rate among those at which the state has moved; any, if none has."""
+        moved = (mode for mode in self._modes if not mode.scale_is_known)
+        return self._values(next(moved, self._modes[0]))[2]
+
     def intervals(self) -> tuple[FloatArray, FloatArray]:
         """Return the ends of 95 % intervals of r, b and lam: shape (2K+1,) each."""
         mode = self._modes[0]
@@ -241,9 +252,10 @@ class Posterior:
 
         Parameters
         ----------
-        luck : array of float, shape (n, 2K+1)
-            Standard normal deviates of b, lam and r, in this order: draws that share those of
-            r share r itself, and the others are drawn given that.
+        luck : array of float, shape (n, 3K+1)
+            Standard normal deviates of b, of lam, of r, and of r again, to be used instead
+            where the state has hardly moved. Draws that share those of r share r itself, and
+            the others are drawn given that.
         rng : Generator
             Picks the modes.
         width : float
@@ -299,10 +311,10 @@ class Posterior:
         moved there is little to learn but r, and that is sampled as wide as it is (Thompson).
         """
         k = self._n_arms
-        deviates = width * luck
+        deviates = width * luck[: 2 * k + 1]
         if mode.scale_is_known:
             deviates[:k] *= _EARLY_SHARE
-            deviates[k + 1 :] = luck[k + 1 :]
+            deviates[k + 1 :] = luck[2 * k + 1 :]
         lam = self._rate(mode, float(mode.deviations[-1, k:] @ deviates[k:]))
         deviates[:k] *= min(1.0, lam * left / _WORTH_LEARNING)
         return deviates

@@ -33,11 +33,16 @@ _FIRST_ROUNDS = 1000
 """In the first rounds draws are cheap and are made oftener: an arm that had bad luck gets its
 second chance from a lucky draw only."""
 _KEPT_FOR = 2.0
-"""How many times 1/lam rounds it takes until draws of end states have changed."""
+"""How many times 1/lam rounds it takes until draws have changed, where the state has moved."""
+_FEWEST_PLAYS = 2.0
+"""Times log T: what every arm is played where the state has moved, in stints of ``_STINT``."""
+_STINT = 6
+_MOST_SPENT = (0.25, 0.05)
+"""Shares of the rounds so far, and of all, that playing arms that often may take."""
 _TRIAL = 0.25
 """The part of 1/lam pulls that shows something of an arm's end state."""
 _UNKNOWN_DEVIATION = 4.0
-_SHOWN_PULLS = 400
+_SHOWN_STEPS = 400
 _LONGEST_CYCLE = 64
 _LONGEST_TEXT = 200
 
@@ -82,7 +87,7 @@ class PosteriorConfig:
     growth: float = field(default=0.05, validator=between_0_and_1)
     redraw: float = field(default=0.04, validator=between_0_and_1)
     draws: int = field(default=12, validator=at_least_one)
-    width: float = field(default=0.6, validator=positive)
+    width: float = field(default=0.5, validator=positive)
 
 
 def rate_prior(config: PosteriorConfig, problem: Problem) -> RatePrior:
@@ -133,26 +138,32 @@ class Luck:
 
     Pay-offs are sampled, which is enough to learn them; optimism is for what only long
     stretches of pulls can tell. A plan to learn an end state takes such a stretch, too: it
-    would come to nothing if the next draw were of other end states altogether. So the luck
-    of b is changed little by little, as fast as the state forgets.
+    would come to nothing if the next draw were of another instance altogether. So the luck of
+    b and r is changed little by little, as fast as the state forgets. Where the state has
+    hardly moved, r is sampled afresh every time, as Thompson does: that is the other r.
     """
 
     def __init__(self, draws: int, n_arms: int, rng: Generator) -> None:
-        self._shape = (draws, 2 * n_arms + 1)
+        self._shape = (draws, 3 * n_arms + 1)
         self._n_arms = n_arms
         self._rng = rng
-        self._of_b: FloatArray = np.empty((0, n_arms))
+        self._last: FloatArray = np.empty((0, 0))
         self._drawn_at = 0
 
     def after(self, rounds: int, lam: float) -> FloatArray:
-        """Return the luck after some rounds in all, if the rate is ``lam``: shape (n, 2K+1)."""
+        """Return the luck after some rounds in all, if the rate is ``lam``.
+
+        Shape (n, 3K+1): of b, of lam, of r, and of r where the state has hardly moved.
+        """
         k = self._n_arms
         luck = self._rng.standard_normal(self._shape)
         luck[:, k + 1 :] = luck[0, k + 1 :]
-        if self._of_b.size:
+        if self._last.size:
             kept = math.exp(-lam * (rounds - self._drawn_at) / _KEPT_FOR)
-            luck[:, :k] = kept * self._of_b + math.sqrt(1 - kept**2) * luck[:, :k]
-        self._of_b, self._drawn_at = luck[:, :k].copy(), rounds
+            for part in (slice(0, k), slice(k + 1, 2 * k + 1)):
+                luck[:, part] *= math.sqrt(1 - kept**2)
+                luck[:, part] += kept * self._last[:, part]
+        self._last, self._drawn_at = luck.copy(), rounds
         return luck
 
 
@@ -216,17 +227,39 @@ class PosteriorPolicy:
         if t >= self._fit_at:
             self._fit()
             self._fit_at = t + max(_FEWEST_ROUNDS, int(self._config.growth * t))
-        self._course = self._choose(left)
+        neglected = self._neglected(t)
+        if neglected is not None:
+            self._follow(np.full(min(_STINT, left), neglected, dtype=np.int64), None)
+            self._plays[neglected] += self._block.size
+            self._fit_at = t + self._block.size
+            return
+        course = self._choose(left)
         share = min(self._config.redraw, _FIRST_REDRAW * (1 + t / _FIRST_ROUNDS))
         rounds = max(_FEWEST_ROUNDS, int(share * t))
         block = np.empty(min(rounds, self._fit_at - t, left), dtype=np.int64)
-        follow(self._course.plan, self._course.state, block)
-        n = _until_doubled(block, self._plays, self._allowance(self._course.draw.lam, left))
+        follow(course.plan, course.state, block)
+        n = _until_doubled(block, self._plays, self._allowance(course.draw.lam, left))
         if n < block.size:
             self._fit_at = t + n
-        self._block = block[:n]
-        self._told = 0
+        self._follow(block[:n], course)
         self._n_plans += 1
+
+    def _follow(self, block: IntArray, course: _Course | None) -> None:
+        self._block, self._course, self._told = block, course, 0
+
+    def _neglected(self, t: int) -> int | None:
+        """Return an arm that was played too little to be given up, if there is one.
+
+        Thompson sampling gives an arm that had bad luck at first its second chance by and by.
+        Where the state moves, draws hardly change for long, and there are too few of them for
+        that: now and then the best arm would be lost for good.
+        """
+        if not self._posterior.has_moved:
+            return None
+        most = min(share * n for share, n in zip(_MOST_SPENT, (t, self._horizon), strict=True))
+        wanted = min(_FEWEST_PLAYS * math.log(self._horizon), most / self._n_arms)
+        arm = int(self._plays.argmin())
+        return arm if self._plays[arm] < wanted else None
 
     def _allowance(self, lam: float, left: int) -> int:
         """Return for how many pulls an arm may be tried even if that more than doubles its plays.
@@ -245,7 +278,7 @@ class PosteriorPolicy:
 
     def _choose(self, left: int) -> _Course:
         """Return a plan for the draw that promises most."""
-        luck = self._luck.after(self._log.size, self._posterior.best.lam)
+        luck = self._luck.after(self._log.size, self._posterior.rate_of_change)
         best: tuple[Draw, float] | None = None
         most = -1.0
         for draw, state in self._posterior.draws(luck, self._rng, self._config.width, left):
@@ -277,7 +310,7 @@ class PosteriorPolicy:
             "plans": self._n_plans,
             "rows_swept": self._posterior.rows_swept,
         }
-        if self._course is None:
+        if not self._n_fits:
             return shown
         k = self._n_arms
         for name, values in zip(("hat", "low", "high"), self._estimates()[1:], strict=True):
@@ -289,10 +322,13 @@ class PosteriorPolicy:
             shown[f"r_{name}_over_time"] = over_time[:, :k]
             shown[f"b_{name}_over_time"] = over_time[:, k : 2 * k]
             shown[f"lam_{name}_over_time"] = over_time[:, -1]
-        return shown | self._planned(self._course)
+        return shown if self._course is None else shown | self._planned(self._course)
 
     def _planned(self, course: _Course) -> dict[str, DiagnosticValue]:
-        arms = np.empty(_SHOWN_PULLS * course.plan.rounds, dtype=np.int64)
+        steps = _SHOWN_STEPS
+        if course.plan.to_the_end:
+            steps = min(steps, course.plan.values.shape[0] - 1)
+        arms = np.empty(steps * course.plan.rounds, dtype=np.int64)
         follow(course.plan, course.state, arms)
         text = " ".join(f"{arm}×{n}" for arm, n in _runs(arms))
         return {
@@ -330,11 +366,14 @@ def _runs(arms: IntArray) -> list[tuple[int, int]]:
 
 
 def _cycle(arms: IntArray) -> IntArray:
-    """Return the shortest cycle that the second half of some steps repeats; empty if none."""
-    tail = arms[arms.size // 2 :]
-    for period in range(1, _LONGEST_CYCLE + 1):
-        if np.array_equal(tail[period:], tail[:-period]):
-            return tail[:period].copy()
+    """Return the shortest cycle that the middle half of some steps repeats; empty if none.
+
+    First the state is brought to where it is to stay, and the last steps may be greedy.
+    """
+    middle = arms[arms.size // 4 : arms.size - arms.size // 4]
+    for period in range(1, min(_LONGEST_CYCLE, middle.size // 2) + 1):
+        if np.array_equal(middle[period:], middle[:-period]):
+            return middle[:period].copy()
     return np.empty(0, dtype=np.int64)
 
 
