@@ -242,13 +242,15 @@ def test_a_draw_that_the_log_contradicts_is_brought_back() -> None:
 def test_luck_changes_as_fast_as_the_state_forgets_but_afresh_where_it_has_not_moved(
     rounds: int, kept: float
 ) -> None:
-    n_arms = 600
+    n_arms = 6000
     luck = Luck(8, n_arms, np.random.default_rng(6))
     before, after = luck.after(10, 0.1), luck.after(10 + rounds, 0.1)
-    of_b, of_lam, of_r, of_r_afresh = np.split(np.arange(3 * n_arms + 1), [600, 601, 1201])
+    of_b, of_lam, of_r, of_r_afresh = np.split(
+        np.arange(3 * n_arms + 1), [n_arms, n_arms + 1, 2 * n_arms + 1]
+    )
     for part, expected in ((of_b, kept), (of_r, kept), (of_r_afresh, 0.0)):
         same = np.corrcoef(before[:, part].ravel(), after[:, part].ravel())[0, 1]
-        assert same == pytest.approx(expected, abs=0.1)
+        assert same == pytest.approx(expected, abs=0.05)
         assert after[:, part].std() == pytest.approx(1.0, abs=0.05)
     assert (before[:, of_lam] != after[:, of_lam]).all()
     for part in (of_r, of_r_afresh):
@@ -397,24 +399,20 @@ def test_rewards_that_are_no_probabilities_are_refused() -> None:
 
 
 @cache
-def best_value(kind: str, seed: int, lam: float, horizon: int) -> tuple[Instance, float]:
+def best_value(seed: int, lam: float, horizon: int) -> tuple[Instance, float]:
     r, b = make_arms(ArmsConfig(generator="click-bait", n=5, seed=seed), Path())
-    if kind == "uniform":
-        r, b = make_arms(ArmsConfig(generator="uniform", n=5, seed=seed), Path())
     instance = Instance(r, b, lam)
     return instance, PLUGINS.planner("certified").plan(instance, horizon).value
 
 
-def mean_regret(
-    name: str, kind: str, lam: float, horizon: int, seeds: range, **parameters: object
-) -> float:
+def mean_regret(name: str, lam: float, horizon: int, seeds: range) -> float:
     lost = []
     for seed in seeds:
-        instance, best = best_value(kind, seed, lam, horizon)
+        instance, best = best_value(seed, lam, horizon)
         world = PLUGINS.environment("bernoulli", seed=seed, r=instance.r, b=instance.b, lam=lam)
         told = None if name == "posterior" else lam
         problem = Problem(5, horizon, told, int(instance.b.argmax()))
-        policy = PLUGINS.policy(name, problem, seed=seed, **parameters)
+        policy = PLUGINS.policy(name, problem, seed=seed)
         lost.append(best - simulate(world, policy, horizon, keep=False).total_mean)
     return float(np.mean(lost))
 
@@ -424,11 +422,11 @@ def test_it_loses_less_than_half_of_what_the_paper_s_policy_for_unknown_lam_lose
     lam: float,
 ) -> None:
     seeds = range(200, 205)
-    ours = mean_regret("posterior", "click-bait", lam, 5_000, seeds)
-    assert ours < mean_regret("unknown-lambda", "click-bait", lam, 5_000, seeds) / 2
+    ours = mean_regret("posterior", lam, 5_000, seeds)
+    assert ours < mean_regret("unknown-lambda", lam, 5_000, seeds) / 2
 
 
 def test_where_the_state_never_moves_it_is_not_far_behind_thompson_sampling() -> None:
     seeds = range(200, 206)
-    ours = mean_regret("posterior", "click-bait", 0.0, 5_000, seeds)
-    assert ours < 3 * mean_regret("thompson", "click-bait", 0.0, 5_000, seeds)
+    ours = mean_regret("posterior", 0.0, 5_000, seeds)
+    assert ours < 3 * mean_regret("thompson", 0.0, 5_000, seeds)
