@@ -2,11 +2,14 @@
 
 import itertools
 import math
+from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from attrs import define, field
 from numpy.random import Generator
 
 from bdes_framework import (
@@ -20,9 +23,11 @@ from bdes_framework import (
     simulate,
 )
 from bdes_framework.arms import ArmsConfig, make_arms
-from bdes_policies.estimating import Draw, Posterior, RatePrior
-from bdes_policies.lookahead import follow, look_ahead, promised, useful_arms
-from bdes_policies.posterior import Luck
+from bdes_policies.estimating import Posterior
+from bdes_policies.lookahead import follow, look_ahead, useful_arms
+from bdes_policies.luck import Luck
+from bdes_policies.modes import Draw, RatePrior
+from bdes_policies.weighing import prospect
 from tests.noiseless import PLUGINS, array, build, click_bait, diagnostics_of, number, play
 
 # -- plans ----------------------------------------------------------------------------------
@@ -70,8 +75,9 @@ def test_a_plan_for_part_of_the_rounds_left_earns_what_the_best_earns_in_the_lon
 @pytest.mark.parametrize("left", [1, 17, 60, 90, 200, 60_000])
 def test_a_rough_plan_promises_nearly_what_a_careful_one_does(left: int) -> None:
     for instance in drawn_instances(30, 4):
-        known = (instance.r, instance.b, instance.lam, instance.q0, left)
-        assert promised(*known) == pytest.approx(look_ahead(*known)[0], rel=0.005)
+        r, b, lam, q = instance.r, instance.b, instance.lam, instance.q0
+        rough = prospect(Draw(r, b, lam), q, left).value
+        assert rough == pytest.approx(look_ahead(r, b, lam, q, left)[0], rel=0.005)
 
 
 def test_only_arms_that_no_mix_of_two_others_beats_are_useful() -> None:
@@ -215,9 +221,10 @@ def test_while_the_state_has_hardly_moved_pay_offs_are_drawn_as_their_beta_poste
     for arm, (n, k) in enumerate(zip(plays, paid, strict=True)):
         low, middle, high = np.quantile(rng.beta(k + 1, n - k + 1, 100_000), (0.05, 0.5, 0.95))
         below, above = drawn[:, arm] < low, drawn[:, arm] > high
-        assert 0.025 < float(above.mean()) < 0.1
+        # The normal distribution of logit r has tails like those of the Beta, not the same.
+        assert 0.025 < float(above.mean()) < 0.11
         if k > 0:
-            assert 0.025 < float(below.mean()) < 0.1
+            assert 0.025 < float(below.mean()) < 0.11
             assert float((drawn[:, arm] < middle).mean()) == pytest.approx(0.5, abs=0.06)
 
 
@@ -253,9 +260,8 @@ def test_luck_changes_as_fast_as_the_state_forgets_but_afresh_where_it_has_not_m
         assert same == pytest.approx(expected, abs=0.05)
         assert after[:, part].std() == pytest.approx(1.0, abs=0.05)
     assert (before[:, of_lam] != after[:, of_lam]).all()
-    for part in (of_r, of_r_afresh):
-        assert (after[:, part] == after[0, part]).all()  # one draw of r
-    assert np.unique(after[:, of_b]).size == 8 * n_arms
+    assert (after[:, of_r_afresh] == after[0, of_r_afresh]).all()  # one draw of r
+    assert np.unique(after[:, of_b]).size == np.unique(after[:, of_r]).size == 8 * n_arms
 
 
 # -- the policy -----------------------------------------------------------------------------
@@ -286,55 +292,97 @@ def test_arms_depend_neither_on_limits_nor_on_whether_an_untrusted_lam_is_told(l
     np.testing.assert_array_equal(together, arms_asked(told, instance, horizon, [horizon]))
 
 
-def test_it_follows_the_draw_that_promises_most_from_the_state_its_own_pulls_led_to(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made: list[Draw] = []
-    really_draw = Posterior.draws
+@define
+class Offered:
+    """What the posterior offered to follow, last."""
 
-    def draw_and_write_down(
+    draws: list[Draw] = field(factory=list)
+    shots: list[tuple[Draw, float]] = field(factory=list)
+    moved: bool = False
+
+
+def watch(monkeypatch: pytest.MonkeyPatch) -> Offered:
+    offered = Offered()
+    really_draw, really_shoot = Posterior.draws, Posterior.long_shots
+
+    def draws(
         self: Posterior, luck: FloatArray, rng: Generator, width: float, left: int
     ) -> list[tuple[Draw, float]]:
         found = really_draw(self, luck, rng, width, left)
-        made[:] = [draw for draw, _ in found]
+        offered.draws = [draw for draw, _ in found]
+        offered.shots = []
+        offered.moved = self.may_have_moved
         return found
 
-    monkeypatch.setattr(Posterior, "draws", draw_and_write_down)
-    instance, horizon, rng = click_bait(3, 0.05), 5_000, np.random.default_rng(8)
+    def long_shots(self: Posterior, left: int) -> Iterator[tuple[Draw, float, float]]:
+        for draw, state, price in really_shoot(self, left):
+            offered.shots.append((draw, price))
+            yield draw, state, price
+
+    monkeypatch.setattr(Posterior, "draws", draws)
+    monkeypatch.setattr(Posterior, "long_shots", long_shots)
+    return offered
+
+
+@pytest.mark.parametrize("lam", [1e-6, 0.05])
+def test_it_follows_what_it_says_from_the_state_its_own_pulls_led_to(
+    lam: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offered = watch(monkeypatch)
+    instance, horizon, rng = click_bait(3, lam), 20_000, np.random.default_rng(8)
     policy = build("posterior", Problem(3, horizon))
     arms = policy.ask(horizon)
     policy.tell(np.ones(arms.size))
-    least, plans = 1.0, 0
-    while arms.size < 500:
+    followed: Counter[str] = Counter()
+    while arms.size < 1_500:
         block = policy.ask(horizon - arms.size)
         shown = diagnostics_of(policy)
-        if "plan" in shown:
-            plans += 1
-            states = [Instance(d.r, d.b, d.lam).state_after(arms) for d in made]
-            promised = [
-                look_ahead(d.r, d.b, d.lam, q, horizon - arms.size)[0]
-                for d, q in zip(made, states, strict=True)
-            ]
-            followed = Instance(
+        if "plan" not in shown:  # an arm that was hardly ever played
+            assert (block == np.bincount(arms, minlength=3).argmin()).all()
+        else:
+            drawn = Instance(
                 array(shown, "drawn_r"), array(shown, "drawn_b"), number(shown, "drawn_lam")
             )
-            state = followed.state_after(arms)
+            state = drawn.state_after(arms)
             assert number(shown, "state") == pytest.approx(state, rel=1e-9)
-            # A rough plan decides: it may be a little wrong.
-            assert number(shown, "plan_value") > 0.995 * max(promised)
-            least = min(least, min(promised) / max(promised))
-        else:  # an arm that was hardly ever played
-            assert (block == np.bincount(arms, minlength=3).argmin()).all()
+            followed[kind_of(offered, drawn, arms, horizon)] += 1
         arms = np.concatenate([arms, block])
         means = instance.expected_rewards(arms)[-block.size :]
         policy.tell((rng.random(block.size) < means).astype(float))
-    assert plans > 50
-    assert least < 0.9  # draws do differ
+    assert followed["draw"] > 50
+    assert (followed["shot"] > 3) == (lam > 0.01)
+
+
+def kind_of(offered: Offered, drawn: Instance, arms: IntArray, horizon: int) -> str:
+    """Say what is followed, and check that it may be."""
+
+    def promised(draw: Draw) -> float:
+        state = Instance(draw.r, draw.b, draw.lam).state_after(arms)
+        return look_ahead(draw.r, draw.b, draw.lam, state, horizon - arms.size)[0]
+
+    def same(draw: Draw) -> bool:
+        return bool((draw.b == drawn.b).all() and (draw.r == drawn.r).all())
+
+    of_draws = [promised(draw) for draw in offered.draws]
+    after_price = [(1 - price) * promised(draw) for draw, price in offered.shots]
+    if any(same(draw) for draw in offered.draws):
+        followed = next(promised(draw) for draw in offered.draws if same(draw))
+        # Rough plans decide: they may be a little wrong.
+        if not offered.moved:
+            assert followed > 0.995 * max(of_draws)
+        assert all(value < 1.01 * np.mean(of_draws) for value in after_price)
+        return "draw"
+    (shot,) = [
+        value for value, (draw, _) in zip(after_price, offered.shots, strict=True) if same(draw)
+    ]
+    assert shot > 0.995 * max(after_price)
+    assert shot > 0.99 * np.mean(of_draws)
+    return "shot"
 
 
 def plays_after(rounds: int, lam: float, horizon: int) -> IntArray:
-    """Play arms of which one is clearly best and the others pay nothing."""
-    instance = Instance([0.9, 0.0, 0.0, 0.0], [0.9, 0.2, 0.2, 0.2], lam)
+    """Play arms of which two pay, best in turn where the state moves, and the others nothing."""
+    instance = Instance([0.9, 0.5, 0.0, 0.0], [0.2, 0.9, 0.2, 0.2], lam)
     played = play(build("posterior", Problem(4, horizon)), instance, rounds)
     return np.bincount(played.arms, minlength=4)
 

@@ -9,10 +9,9 @@ tails are about those of the Beta distribution that r then has.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
-from attrs import define, field, frozen
 from numpy.random import Generator
 from numpy.typing import NDArray
 
@@ -23,20 +22,26 @@ from bdes_framework import (
     sweep_information,
     sweep_log_likelihood,
 )
+from bdes_policies.modes import (
+    FARTHEST,
+    Draw,
+    Mode,
+    RatePrior,
+    from_logits,
+    logit,
+    same_place,
+    within_bounds,
+)
 
 _MOST_STEPS = 8
 _ENOUGH = 0.02
 """Fisher scoring stops when a step would gain about half of this, in log-likelihood."""
 _LONGEST_STEP = 2.0
-_FARTHEST = 25.0
-"""Logits are kept this close to 0."""
 _PRIOR_PRECISION = 2.0
 """Of log r and log b, in draws: a little tighter than of a uniform r or b, which is 1."""
 _OUT_OF_THE_RACE = 12.0
 """Modes whose evidence is this far below the best, on a log scale, are dropped."""
 _RESTART_GROWTH = 4.0
-_FORGOTTEN = 7.0
-"""Once less than exp(-7) of the first state is left, nothing says what the scale is."""
 _HARDLY_MOVED = 1.0
 """Below this many times 1/lam pulls more than a third of the first state is left."""
 _WORTH_LEARNING = 16.0
@@ -48,62 +53,13 @@ _LEARNING_TIME = 4.0
 """Times 1/lam: learning an end state and using it takes about this many rounds."""
 _SLACK = 2.0
 _LEAST_SHARE = 0.02
+_NEAREST_SHOT = 1.96
+"""Deviations from the mode: a long shot's least."""
+_AFFORDABLE = 0.1
+"""The price of a long shot, where that makes it longer than the nearest."""
+_SAFETY = 9.0
+"""A long shot has to be worth so many times what its trials cost until one comes true."""
 _NO_STARTS: IntArray = np.empty(0, dtype=np.int64)
-
-
-@frozen
-class RatePrior:
-    """What is known of logit lam before the first pull.
-
-    Parameters
-    ----------
-    lam : float
-        The rate itself if ``known``; otherwise the most likely one, neither 0 nor 1.
-    deviation : float
-        Of logit lam.
-    known : bool
-        Whether ``lam`` is certain.
-    starts : sequence of float
-        Rates to start looking for modes from.
-    """
-
-    lam: float
-    deviation: float
-    known: bool
-    starts: Sequence[float]
-
-
-@frozen(eq=False)
-class Draw:
-    """One instance that the log allows for."""
-
-    r: FloatArray
-    b: FloatArray
-    lam: float
-
-
-@define(eq=False)
-class Mode:
-    """One mode of the posterior."""
-
-    logits: FloatArray
-    """Shape (2K+1,): of r, b and lam, in this order; that of a known lam is not used."""
-    likelihood: float = -math.inf
-    """On a log scale, as everything here."""
-    objective: float = -math.inf
-    """Log-likelihood plus log prior, in these coordinates."""
-    score: FloatArray = field(factory=lambda: np.empty(0))
-    precision: FloatArray = field(factory=lambda: np.empty(0))
-    information: FloatArray = field(factory=lambda: np.empty(0))
-    """Shape (2K+1, 2K+1): of r, b and lam themselves, without the prior."""
-    evidence: float = -math.inf
-    scale_is_known: bool = False
-    """Whether ``centre`` holds logit r, not log r."""
-    centre: FloatArray = field(factory=lambda: np.empty(0))
-    """Shape (2K+1,): log r (or logit r), log b and logit lam."""
-    deviations: FloatArray = field(factory=lambda: np.empty(0))
-    """Shape (2K+1, 2K+1): what standard normal deviates of b, lam and r, in this order, are
-    multiplied by to get a step from the centre."""
 
 
 class Posterior:
@@ -113,7 +69,7 @@ class Posterior:
         self._n_arms = n_arms
         self._q0 = q0
         self._prior = prior
-        self._centre = 0.0 if prior.known else _logit(prior.lam)
+        self._centre = 0.0 if prior.known else logit(prior.lam)
         self._order = np.roll(np.arange(2 * n_arms + 1), -n_arms)
         self._modes: list[Mode] = []
         self._restart_at = 0.0
@@ -133,7 +89,7 @@ class Posterior:
         best = modes[0].evidence
         kept: list[Mode] = []
         for mode in modes:
-            repeated = any(_same_place(mode, other) for other in kept)
+            repeated = any(same_place(mode, other) for other in kept)
             if not repeated and mode.evidence > best - _OUT_OF_THE_RACE:
                 kept.append(mode)
         self._modes = kept
@@ -141,7 +97,7 @@ class Posterior:
     def _start(self, lam: float) -> Mode:
         logits = np.zeros(2 * self._n_arms + 1)
         if not self._prior.known:
-            logits[-1] = _logit(lam)
+            logits[-1] = logit(lam)
         return Mode(logits)
 
     def _climb(self, mode: Mode) -> Mode:
@@ -154,7 +110,7 @@ class Posterior:
             if float(mode.score @ step) < _ENOUGH:
                 break
             step = np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
-            there = Mode(np.clip(mode.logits + step, -_FARTHEST, _FARTHEST))
+            there = Mode(np.clip(mode.logits + step, -FARTHEST, FARTHEST))
             self._judge(there)
             if there.objective > mode.objective:
                 damping *= 0.1
@@ -203,7 +159,7 @@ class Posterior:
         mode.objective = mode.likelihood + prior
 
     def _values(self, mode: Mode) -> tuple[FloatArray, FloatArray, float]:
-        values = _from_logits(mode.logits)
+        values = from_logits(mode.logits)
         k = self._n_arms
         lam = self._prior.lam if self._prior.known else float(values[-1])
         return values[:k], values[k : 2 * k], lam
@@ -224,6 +180,11 @@ class Posterior:
     def has_moved(self) -> bool:
         """Whether the state has moved much since the first pull, most likely."""
         return not self._modes[0].scale_is_known
+
+    @property
+    def may_have_moved(self) -> bool:
+        """Whether there is any mode in which the state has moved much."""
+        return not all(mode.scale_is_known for mode in self._modes)
 
     @property
     def rate_of_change(self) -> float:
@@ -284,9 +245,15 @@ class Posterior:
         deviates = self._scaled(mode, luck, width, left)
         step = mode.deviations @ deviates
         expected_loss = 0.5 * float(deviates @ deviates)
+        return self._brought_back(mode, step, 0.5, lambda share: share**2 * expected_loss)
+
+    def _brought_back(
+        self, mode: Mode, step: FloatArray, by: float, expected_loss: Callable[[float], float]
+    ) -> tuple[Draw, float]:
+        """Return the instance a step from a mode, or a share of a step if the log contradicts."""
         share = 1.0
         while True:
-            draw = _within_bounds(self._unpack(mode, share * step), self._arms.size)
+            draw = within_bounds(self._unpack(mode, share * step), self._arms.size)
             self.rows_swept += self._arms.size
             likelihood, state = sweep_log_likelihood(
                 self._arms,
@@ -299,9 +266,35 @@ class Posterior:
                 self._q0,
             )
             loss = mode.likelihood - likelihood
-            if loss <= share**2 * expected_loss + _SLACK or share < _LEAST_SHARE:
+            if loss <= expected_loss(share) + _SLACK or share < _LEAST_SHARE:
                 return draw, state
-            share /= 2
+            share *= by
+
+    def long_shots(self, left: int) -> Iterator[tuple[Draw, float, float]]:
+        """Yield for every arm the likeliest instance in which its end state is far larger.
+
+        With each come the state that the pulls fitted have led to, if it is true, and its price:
+        the share of all that the rounds left may pay which is to be taken off for trials that come
+        to nothing. A trial takes some 2 / sqrt(lam) pulls, and exp(-z²/2) is about the chance of
+        an end state z deviations away: so the cheaper trials are, and the more rounds are left
+        to profit, the longer are the shots. Where the first state is forgotten the scale
+        (c·r, b/c) is part of a deviation, and of a shot: those are shorter than z says then.
+        """
+        k = self._n_arms
+        mode = self._modes[0]
+        if mode.scale_is_known:
+            return
+        price_at_0 = _SAFETY * 2.0 / math.sqrt(self._values(mode)[2]) / left
+        affordable = math.log(max(_AFFORDABLE / price_at_0, 1.0))
+        far = max(_NEAREST_SHOT, math.sqrt(2 * affordable))
+        price = price_at_0 * math.exp(0.5 * far**2)
+        if price >= 1.0:
+            return
+        for towards in mode.deviations[k : 2 * k]:
+            # Everything else is where it is most likely to be, given that end state.
+            step = mode.deviations @ towards * (far / math.sqrt(towards @ towards))
+            # As far as the log allows for: where it says little the posterior is not normal.
+            yield *self._brought_back(mode, step, 0.7, lambda _: 0.5 * far**2), price
 
     def _scaled(self, mode: Mode, luck: FloatArray, width: float, left: int) -> FloatArray:
         """Return deviates as wide as it pays to explore, of b, lam and r in this order.
@@ -351,37 +344,11 @@ class Posterior:
         """Return the instance that lies a step away from a mode's centre."""
         k = self._n_arms
         there = mode.centre + step
-        r = _from_logits(there[:k]) if mode.scale_is_known else np.exp(there[:k])
+        r = from_logits(there[:k]) if mode.scale_is_known else np.exp(there[:k])
         return Draw(r, np.exp(there[k : 2 * k]), self._rate(mode, float(step[-1])))
 
     def _rate(self, mode: Mode, step: float) -> float:
         if self._prior.known:
             return self._prior.lam
-        logit = min(max(float(mode.centre[-1]) + step, -_FARTHEST), _FARTHEST)
+        logit = min(max(float(mode.centre[-1]) + step, -FARTHEST), FARTHEST)
         return 1.0 / (1.0 + math.exp(-logit))
-
-
-def _within_bounds(draw: Draw, n_pulls: int) -> Draw:
-    """Bring r and b to at most 1: by a change of scale where the scale is anybody's guess."""
-    r, b = draw.r, draw.b
-    if n_pulls * math.log1p(-min(draw.lam, 1 - 1e-12)) < -_FORGOTTEN:
-        c = max(float(r.max()), 1.0)
-        r, b = r / c, b * c
-        c = min(max(float(b.max()), 1.0), 1.0 / float(r.max()))
-        r, b = r * c, b / c
-    return Draw(np.minimum(r, 1.0), np.minimum(b, 1.0), draw.lam)
-
-
-def _same_place(one: Mode, other: Mode) -> bool:
-    """Say whether two modes are within a fraction of a deviation of each other."""
-    apart = one.logits - other.logits
-    return float(apart @ other.precision @ apart) < 0.1
-
-
-def _logit(p: float) -> float:
-    return min(max(math.log(p) - math.log1p(-p), -_FARTHEST), _FARTHEST)
-
-
-def _from_logits(logits: FloatArray) -> FloatArray:
-    values: FloatArray = 1.0 / (1.0 + np.exp(-logits))
-    return values

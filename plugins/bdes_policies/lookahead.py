@@ -23,10 +23,6 @@ MOST_STEPS = 256
 MEMORIES = 8.0
 """How many times 1/lam to look ahead."""
 FEWEST_ROUNDS = 48
-ROUGH_STATES, ROUGH_STEPS = 24, 2 * FEWEST_ROUNDS
-"""Of a plan that is only held against others: a third of the work where states are fast, a
-seventh where they are slow. With fewer steps the last rounds of fast states would be planned two
-at a time."""
 
 
 class Lookahead(NamedTuple):
@@ -62,6 +58,8 @@ def look_ahead(
     most_steps: int = MOST_STEPS,
 ) -> tuple[float, Lookahead]:
     """Return the value a round of the rounds left from state ``q``, and how to earn it."""
+    # The states that any arms lead to: others than the useful ones may be weighed, too.
+    low, high = min(q, b.min()), max(q, b.max())
     arms = useful_arms(r, b)
     r, b = r[arms], b[arms]
     ahead = float(left)
@@ -72,25 +70,17 @@ def look_ahead(
         ahead = float(left)
     rounds = math.ceil(ahead / most_steps)
     steps = math.ceil(ahead / rounds)
-    low, high = min(q, b.min()), max(q, b.max())
     per_state = (states - 1) / (high - low) if high > low else 0.0
     values = np.zeros((steps + 1, states))
     _fill(values, r, b, lam, low, high, per_state, rounds)
     found = Lookahead(values, arms, r, b, lam, low, per_state, rounds, to_the_end)
-    whole = _at(values[steps], q, low, per_state)
+    whole = value_at(values[steps], q, low, per_state)
     if to_the_end:
         return whole / (steps * rounds), found
     # Past the steps every round is worth what the second half of them was.
     half = steps // 2
-    gain = (whole - _at(values[half], q, low, per_state)) / ((steps - half) * rounds)
+    gain = (whole - value_at(values[half], q, low, per_state)) / ((steps - half) * rounds)
     return (whole + (left - steps * rounds) * gain) / left, found
-
-
-@compiled
-def promised(r: FloatArray, b: FloatArray, lam: float, q: float, left: int) -> float:
-    """Return about the value a round of the rounds left, for a fraction of the work."""
-    value, _ = look_ahead(r, b, lam, q, left, ROUGH_STATES, ROUGH_STEPS)
-    return value
 
 
 @compiled
@@ -100,7 +90,7 @@ def follow(found: Lookahead, q: float, arms: IntArray) -> None:
     A plan that does not go to the end is followed for the first half of its steps, and then
     started again from the state it has led to.
     """
-    kept, weight = _step(found.lam, found.rounds)
+    kept, weight = over_rounds(found.lam, found.rounds)
     steps = found.values.shape[0] - 1
     to_go = steps
     t = 0
@@ -112,7 +102,7 @@ def follow(found: Lookahead, q: float, arms: IntArray) -> None:
         for k in range(found.arms.size):
             following = kept * q + (1.0 - kept) * found.b[k]
             value = found.r[k] * (weight * q + (found.rounds - weight) * found.b[k])
-            value += _at(found.values[to_go - 1], following, found.low, found.per_state)
+            value += value_at(found.values[to_go - 1], following, found.low, found.per_state)
             if value > highest:
                 best, highest, after = k, value, following
         stop = min(arms.size, t + found.rounds)
@@ -146,8 +136,8 @@ def useful_arms(r: FloatArray, b: FloatArray) -> IntArray:
 
 
 @compiled
-def _step(lam: float, rounds: int) -> tuple[float, float]:
-    """Return what a step keeps of the state, and the weight of that state in its rewards."""
+def over_rounds(lam: float, rounds: int) -> tuple[float, float]:
+    """Return what some rounds keep of the state, and the weight of that in their rewards."""
     if lam == 0.0:
         return 1.0, float(rounds)
     if lam == 1.0:
@@ -168,7 +158,7 @@ def _fill(
     rounds: int,
 ) -> None:
     """Fill the table of values, from no steps on."""
-    kept, weight = _step(lam, rounds)
+    kept, weight = over_rounds(lam, rounds)
     states = values.shape[1]
     cell = np.empty((r.size, states), dtype=np.int64)
     share = np.empty((r.size, states))
@@ -192,7 +182,7 @@ def _fill(
 
 
 @compiled
-def _at(values: FloatArray, q: float, low: float, per_state: float) -> float:
+def value_at(values: FloatArray, q: float, low: float, per_state: float) -> float:
     """Return the value at a state: on the chord between the grid's states around it."""
     place = (q - low) * per_state
     at = min(max(int(place), 0), values.size - 2)

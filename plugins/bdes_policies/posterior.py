@@ -21,10 +21,13 @@ from bdes_framework import (
     sweep_states,
 )
 from bdes_policies.checks import a_spread_of_logits, at_least_one, between_0_and_1, positive
-from bdes_policies.estimating import Draw, Posterior, RatePrior
-from bdes_policies.lookahead import Lookahead, follow, look_ahead, promised
+from bdes_policies.estimating import Posterior
+from bdes_policies.lookahead import Lookahead, follow, look_ahead
+from bdes_policies.luck import Luck
+from bdes_policies.modes import Draw, RatePrior
 from bdes_policies.phases import check_told
 from bdes_policies.scripted import LONGEST_BLOCK
+from bdes_policies.weighing import Prospect, prospect, what_to_follow
 
 _FEWEST_ROUNDS = 2
 """An epoch's least rounds."""
@@ -32,8 +35,6 @@ _FIRST_REDRAW = 0.003
 _FIRST_ROUNDS = 1000
 """In the first rounds draws are cheap and are made oftener: an arm that had bad luck gets its
 second chance from a lucky draw only."""
-_KEPT_FOR = 2.0
-"""How many times 1/lam rounds it takes until draws have changed, where the state has moved."""
 _FEWEST_PLAYS = 2.0
 """Times log T: what every arm is played where the state has moved, in stints of ``_STINT``."""
 _STINT = 6
@@ -49,14 +50,15 @@ _LONGEST_TEXT = 200
 
 @frozen
 class PosteriorConfig:
-    """Optimistic posterior sampling, for any lam: known, predicted or unknown. Not in the paper.
+    """Information-directed sampling, for any lam: known, predicted or unknown. Not in the paper.
 
     The state is a known function of the arms pulled once (b, lam) are given, so the
     likelihood of every pull is explicit. In epochs that grow with the rounds played: fit
     (r, b, lam) to all pulls; draw some instances from the posterior; plan roughly for each,
     from the state that the arms really pulled have led to under it and for the rounds really
-    left; plan with care for the one that promises most, and follow that. Draws narrow as the
-    end comes nearer, when there is less and less to explore for.
+    left; follow what costs least for what it tells which draw is true, or a long shot that is
+    worth its price. As long as the state has surely not moved that is Thompson sampling. Draws
+    narrow as the end comes nearer, when there is less and less to explore for.
 
     Parameters
     ----------
@@ -73,7 +75,8 @@ class PosteriorConfig:
         Draw and plan anew when the log has grown by this share, between 0 and 1, and after
         every fit. Every draw is held against the whole log, which is much of the work.
     draws : int
-        How many instances to draw.
+        How many instances to draw. Every plan is held against every draw: a hundred of them take
+        a hundred times as long for that as ten.
     width : float
         What the deviations of draws are multiplied by, times a factor that falls to 0 at the
         end: the square root of log(1 + left / (t + 4/lam)). The fewer the draws and the smaller
@@ -87,7 +90,7 @@ class PosteriorConfig:
     growth: float = field(default=0.05, validator=between_0_and_1)
     redraw: float = field(default=0.04, validator=between_0_and_1)
     draws: int = field(default=12, validator=at_least_one)
-    width: float = field(default=0.5, validator=positive)
+    width: float = field(default=0.7, validator=positive)
 
 
 def rate_prior(config: PosteriorConfig, problem: Problem) -> RatePrior:
@@ -131,40 +134,6 @@ class Log:
         self._arms[self.size : stop] = arms
         self._rewards[self.size : stop] = rewards
         self.size = stop
-
-
-class Luck:
-    """Normal deviates of b, lam and r, a row a draw: one r, several b and lam.
-
-    Pay-offs are sampled, which is enough to learn them; optimism is for what only long
-    stretches of pulls can tell. A plan to learn an end state takes such a stretch, too: it
-    would come to nothing if the next draw were of another instance altogether. So the luck of
-    b and r is changed little by little, as fast as the state forgets. Where the state has
-    hardly moved, r is sampled afresh every time, as Thompson does: that is the other r.
-    """
-
-    def __init__(self, draws: int, n_arms: int, rng: Generator) -> None:
-        self._shape = (draws, 3 * n_arms + 1)
-        self._n_arms = n_arms
-        self._rng = rng
-        self._last: FloatArray = np.empty((0, 0))
-        self._drawn_at = 0
-
-    def after(self, rounds: int, lam: float) -> FloatArray:
-        """Return the luck after some rounds in all, if the rate is ``lam``.
-
-        Shape (n, 3K+1): of b, of lam, of r, and of r where the state has hardly moved.
-        """
-        k = self._n_arms
-        luck = self._rng.standard_normal(self._shape)
-        luck[:, k + 1 :] = luck[0, k + 1 :]
-        if self._last.size:
-            kept = math.exp(-lam * (rounds - self._drawn_at) / _KEPT_FOR)
-            for part in (slice(0, k), slice(k + 1, 2 * k + 1)):
-                luck[:, part] *= math.sqrt(1 - kept**2)
-                luck[:, part] += kept * self._last[:, part]
-        self._last, self._drawn_at = luck.copy(), rounds
-        return luck
 
 
 @define(eq=False)
@@ -277,19 +246,26 @@ class PosteriorPolicy:
             self._notes.append(self._estimates())
 
     def _choose(self, left: int) -> _Course:
-        """Return a plan for the draw that promises most."""
+        """Return what to follow.
+
+        Where the state may have moved: the long shot that promises most, if with its price taken
+        off that is more than the draws do on average; or else what costs least for what it tells.
+        Where it has not, under any mode: the draw that promises most, of draws with the same r;
+        since b and lam hardly count then, that is Thompson sampling.
+        """
         luck = self._luck.after(self._log.size, self._posterior.rate_of_change)
-        best: tuple[Draw, float] | None = None
-        most = -1.0
-        for draw, state in self._posterior.draws(luck, self._rng, self._config.width, left):
-            q = self._now(draw, state)
-            value = promised(draw.r, draw.b, draw.lam, q, left)
-            if value > most:
-                best, most = (draw, q), value
-        assert best is not None
-        draw, q = best
-        value, plan = look_ahead(draw.r, draw.b, draw.lam, q, left)
-        return _Course(draw, q, value, Lookahead(*plan))
+        draws = self._posterior.draws(luck, self._rng, self._config.width, left)
+        found = [prospect(draw, self._now(draw, state), left) for draw, state in draws]
+        if not self._posterior.may_have_moved:
+            return _with_care(max(found, key=lambda one: one.value), left)
+        shot, worth = None, sum(one.value for one in found) / len(found)
+        for draw, state, price in self._posterior.long_shots(left):
+            one = prospect(draw, self._now(draw, state), left)
+            if (1 - price) * one.value > worth:
+                shot, worth = one, (1 - price) * one.value
+        if shot is not None:
+            return _with_care(shot, left)
+        return _with_care(found[what_to_follow(found, self._posterior.rate_of_change, left)], left)
 
     def _now(self, draw: Draw, state: float) -> float:
         """Return the state after the pulls made since the fit, if this draw is true."""
@@ -341,6 +317,12 @@ class PosteriorPolicy:
             "cycle": _cycle(arms[:: course.plan.rounds]),
             "cycle_rounds": course.plan.rounds,
         }
+
+
+def _with_care(one: Prospect, left: int) -> _Course:
+    """Return a better plan for the same draw."""
+    value, plan = look_ahead(one.draw.r, one.draw.b, one.draw.lam, one.state, left)
+    return _Course(one.draw, one.state, value, Lookahead(*plan))
 
 
 @compiled
