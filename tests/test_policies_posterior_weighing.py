@@ -44,18 +44,24 @@ def test_a_candidate_earns_its_rounds_and_the_best_of_those_after(lam: float, ro
         assert total == pytest.approx(rewards.sum() + best, rel=0.003)
 
 
+def exact_totals(instance: Instance, plans: IntArray, left: int) -> FloatArray:
+    """Return what plans earn, and the best of the rounds after."""
+    planner = PLUGINS.planner("certified", gap=1e-7)
+    totals = np.empty(len(plans))
+    for index, arms in enumerate(plans):
+        after = instance.starting_at(instance.state_after(arms))
+        totals[index] = instance.value(arms) + planner.plan(after, left - arms.size).value
+    return totals
+
+
 @pytest.mark.parametrize("lam", [0.05, 0.6])
 def test_with_many_rounds_left_candidates_differ_by_what_the_planner_says(lam: float) -> None:
     instance = Instance([0.9, 0.5, 0.2], [0.1, 0.6, 1.0], lam, 0.5)
     candidates = np.repeat(np.arange(3)[:, None], 30, axis=1)
     left = 20_000
     totals, _ = weighed(instance, candidates, 1, left)
-    planner = PLUGINS.planner("certified", gap=1e-7)
-    exact = []
-    for arms in candidates:
-        after = instance.starting_at(instance.state_after(arms))
-        exact.append(instance.value(arms) + planner.plan(after, left - arms.size).value)
-    np.testing.assert_allclose(totals - totals[0], np.array(exact) - exact[0], atol=0.05)
+    exact = exact_totals(instance, candidates, left)
+    np.testing.assert_allclose(totals - totals[0], exact - exact[0], atol=0.05)
 
 
 @pytest.mark.parametrize(("lam", "left"), [(0.01, 90), (0.01, 20_000), (0.6, 100), (1.0, 130)])
@@ -65,12 +71,8 @@ def test_arms_that_the_draw_s_own_plan_would_never_play_are_weighed_as_well(
     instance = Instance([0.8, 0.6, 0.5], [0.9, 0.1, 0.05], lam, 0.9)
     plans = np.repeat(np.arange(3)[:, None], 80, axis=1)
     totals, _ = weighed(instance, plans, 1, left)
-    planner = PLUGINS.planner("certified", gap=1e-7)
-    exact = []
-    for arms in plans:
-        after = instance.starting_at(instance.state_after(arms))
-        exact.append(instance.value(arms) + planner.plan(after, left - arms.size).value)
-    np.testing.assert_allclose(totals - totals[0], np.array(exact) - exact[0], atol=0.2, rtol=0.02)
+    exact = exact_totals(instance, plans, left)
+    np.testing.assert_allclose(totals - totals[0], exact - exact[0], atol=0.2, rtol=0.02)
 
 
 def nats_told(means: FloatArray) -> float:
