@@ -435,6 +435,19 @@ def test_the_log_is_swept_in_proportion_to_the_logarithm_of_the_horizon() -> Non
     assert sweeps[1] < 1.5 * sweeps[0]  # four times the rounds
 
 
+def test_a_first_state_above_one_is_the_same_problem_in_another_scale() -> None:
+    instance, horizon, unit = click_bait(3, 0.05), 1_500, 8.0
+    scaled = Instance(instance.r / unit, instance.b * unit, instance.lam, unit)
+    plain = build("posterior", Problem(3, horizon))
+    other = build("posterior", Problem(3, horizon, q0=unit))
+    arms = arms_asked(plain, instance, horizon, [horizon])
+    np.testing.assert_array_equal(arms, arms_asked(other, scaled, horizon, [horizon]))
+    shown, same = diagnostics_of(other), diagnostics_of(plain)
+    for name, factor in (("r_hat", 1 / unit), ("b_high_over_time", unit), ("drawn_b", unit)):
+        np.testing.assert_allclose(array(shown, name), factor * array(same, name), rtol=1e-12)
+    assert number(shown, "state") == pytest.approx(unit * number(same, "state"), rel=1e-12)
+
+
 def test_rewards_that_are_no_probabilities_are_refused() -> None:
     for wrong in (-0.1, 1.5, float("nan")):
         policy = build("posterior", Problem(2, 10))

@@ -154,9 +154,13 @@ class PosteriorPolicy:
         self._config = config
         self._horizon = problem.horizon
         self._n_arms = problem.n_arms
-        self._q0 = problem.q0
+        # (c·r, b/c, q0/c) is the same problem for every c: it is fitted in the scale in which no
+        # number exceeds 1, and shown in that of the problem.
+        self._unit = max(1.0, problem.q0)
         self._rng = rng
-        self._posterior = Posterior(problem.n_arms, problem.q0, rate_prior(config, problem))
+        self._posterior = Posterior(
+            problem.n_arms, problem.q0 / self._unit, rate_prior(config, problem)
+        )
         self._log = Log()
         self._block = np.empty(0, dtype=np.int64)
         self._told = self._asked = 0
@@ -277,7 +281,9 @@ class PosteriorPolicy:
     def _estimates(self) -> tuple[int, FloatArray, FloatArray, FloatArray]:
         best = self._posterior.best
         estimates = np.concatenate([best.r, best.b, [best.lam]])
-        return (self._log.size, estimates, *self._posterior.intervals())
+        low, high = self._posterior.intervals()
+        scale = np.repeat([1 / self._unit, self._unit, 1.0], [self._n_arms, self._n_arms, 1])
+        return self._log.size, scale * estimates, scale * low, scale * high
 
     def diagnostics(self) -> Diagnostics:
         """Return estimates with 95 % intervals, now and over time, epochs and the plan."""
@@ -308,10 +314,10 @@ class PosteriorPolicy:
         follow(course.plan, course.state, arms)
         text = " ".join(f"{arm}×{n}" for arm, n in _runs(arms))
         return {
-            "drawn_r": course.draw.r.copy(),
-            "drawn_b": course.draw.b.copy(),
+            "drawn_r": course.draw.r / self._unit,
+            "drawn_b": course.draw.b * self._unit,
             "drawn_lam": course.draw.lam,
-            "state": course.state,
+            "state": course.state * self._unit,
             "plan": text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…",
             "plan_value": course.value,
             "cycle": _cycle(arms[:: course.plan.rounds]),
