@@ -18,7 +18,7 @@ from bdes_framework.identification import unidentified
 from bdes_framework.logs import Log
 from bdes_framework.model import Instance, as_rate
 from bdes_framework.profiles import widen_by_profiles
-from bdes_framework.scoring import Mode, mode_at, objective_at, scored
+from bdes_framework.scoring import Mode, mode_at, objective_at, scored, without_flat_prior
 from bdes_framework.types import FloatArray
 
 _TOLERANCE = 1e-6
@@ -168,7 +168,8 @@ def _described(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode
     natural[np.ix_(free, free)] = inner
     ends = intervals(coordinates, theta, np.sqrt(np.diag(inner)))
     widen_by_profiles(ends, log, coordinates, mode, covariance)
-    goodness, states = check_fit(log, instance, free, inner)
+    step = slopes @ covariance @ without_flat_prior(mode, coordinates).score
+    goodness, states = check_fit(log, instance, free, inner, step)
     pulls, _ = log.totals()
     played = int((pulls > 0).sum())
     n_parameters = 2 * played + coordinates.size - 2 * n
