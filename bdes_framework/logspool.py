@@ -181,6 +181,7 @@ class Spool:
         for begin in range(0, self._n_rows, _BLOCK):
             arms[begin : begin + _BLOCK] = rank[arms[begin : begin + _BLOCK]]
         rewards = self._mapped(self._rewards, np.dtype(np.int8))
+        arms.flags.writeable = rewards.flags.writeable = False  # or the log would take copies
         return Log(arms, rewards, np.array(self._starts, dtype=np.int64), names)
 
     def _mapped(self, file: IO[bytes], dtype: "np.dtype[Any]") -> NDArray[Any]:
