@@ -173,6 +173,12 @@ def _described(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode
     pulls, _ = log.totals()
     played = int((pulls > 0).sum())
     n_parameters = 2 * played + coordinates.size - 2 * n
+    evolving = ModelScore(most_likely.log_likelihood, n_parameters, log.n_rows)
+    stationary = ModelScore(_stationary(log), played, log.n_rows)
+    warnings = [
+        *unidentified(log, coordinates, theta, covariance, ends, states, goodness),
+        *_about_state(evolving, stationary),
+    ]
     return Fit(
         instance=instance,
         names=log.names,
@@ -181,14 +187,25 @@ def _described(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode
         r_interval=ends[:n],
         b_interval=ends[n : 2 * n],
         lam_interval=(float(ends[-1, 0]), float(ends[-1, 1])),
-        evolving=ModelScore(most_likely.log_likelihood, n_parameters, log.n_rows),
-        stationary=ModelScore(_stationary(log), played, log.n_rows),
+        evolving=evolving,
+        stationary=stationary,
         goodness=goodness,
-        warnings=tuple(unidentified(log, coordinates, theta, covariance, ends, states, goodness)),
+        warnings=tuple(warnings),
         coordinates=coordinates,
         centre=theta,
         deviations=deviations,
     )
+
+
+def _about_state(evolving: ModelScore, stationary: ModelScore) -> Iterator[str]:
+    """Yield a warning if the log is as well explained without a state."""
+    more = evolving.bic - stationary.bic
+    if more >= 0:
+        but = ", though AIC prefers the one with it" if evolving.aic < stationary.aic else ""
+        yield (
+            f"BIC prefers the model without a state, by {more:,.1f}{but}: the log gives no clear"
+            " reason to believe in one"
+        )
 
 
 def _root_of_inverse(precision: FloatArray) -> FloatArray:
