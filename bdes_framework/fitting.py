@@ -150,11 +150,20 @@ def _most_likely(log: Log, coordinates: Coordinates, mode: Mode) -> Mode:
     def without_prior(found: Mode) -> Mode:
         return evolve(found, objective=found.log_likelihood, score=found.slope)
 
-    # Towards a boundary each step gains a part of what is left; of many rows, that is little.
-    steps = _MOST_STEPS if log.n_rows <= _MOST_FIRST_ROWS else _FIRST_STEPS
     predicted = isinstance(coordinates.lam, RatePrediction) and coordinates.lam != UNKNOWN_RATE
     fixed = coordinates.size - 1 if predicted else None
-    return scored(without_prior(mode), log, coordinates, _NEARLY, steps, without_prior, fixed)
+    best = without_prior(mode)
+    # Of few rows, the prior decides which hill the estimate is on: the likelihood has others.
+    if not predicted and log.n_rows <= _FEWEST_ROWS:
+        others = [mode_at(log, coordinates, theta) for theta, _ in _starts(log, coordinates)]
+        found = [
+            scored(start, log, coordinates, _ROUGHLY, _FIRST_STEPS, without_prior)
+            for start in (best, *map(without_prior, others))
+        ]
+        best = max(found, key=lambda one: one.objective)
+    # Towards a boundary each step gains a part of what is left; of many rows, that is little.
+    steps = _MOST_STEPS if log.n_rows <= _MOST_FIRST_ROWS else _FIRST_STEPS
+    return scored(best, log, coordinates, _NEARLY, steps, without_prior, fixed)
 
 
 def _described(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode) -> Fit:
