@@ -98,7 +98,8 @@ class _Table:
         """Return where the wanted columns are, and tell of those that are not wanted."""
         headings = [heading.strip() for heading in header]
         places = [_place(name.strip(), headings, self.name) for name in self.columns.wanted]
-        unused = [name for place, name in enumerate(headings) if place not in places]
+        # Tools write the numbers of rows into a column without a heading.
+        unused = [name or "(unnamed)" for i, name in enumerate(headings) if i not in places]
         if unused and self.on_unused is not None:
             self.on_unused(unused)
         return places
@@ -109,7 +110,7 @@ def _kept(table: _Table, on_progress: Callable[[float], None] | None) -> Log:
     for magic, tool in _UNPACKED_BY.items():
         if first.startswith(magic):
             raise InvalidValueError(
-                f"{table.name} is compressed: pipe it through '{tool} {table.name} | bdes fit -'"
+                f"{table.name} is compressed: pipe it through {tool} into 'bdes fit -'"
             )
     is_parquet = first.startswith(_PARQUET) or table.name.endswith(".parquet")
     rows = _parquet(table) if is_parquet else _csv(table, first)

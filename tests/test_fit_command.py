@@ -227,7 +227,7 @@ def test_a_written_file_is_planned_and_simulated_whatever_the_first_state(
         ((".",), "cannot read .: it is a folder, not a file"),
         (
             ("log.csv.gz",),
-            "log.csv.gz is compressed: pipe it through 'zcat log.csv.gz | bdes fit -'",
+            "log.csv.gz is compressed: pipe it through zcat into 'bdes fit -'",
         ),
     ],
 )

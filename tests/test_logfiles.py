@@ -248,10 +248,10 @@ def test_an_open_file_is_read_and_left_open() -> None:
 
 
 def test_columns_that_are_not_used_are_told(tmp_path: Path) -> None:
-    (tmp_path / "log.csv").write_text("arm, user ,reward,when\n0,a,1,7\n")
+    (tmp_path / "log.csv").write_text(",arm, user ,reward,when\n0,0,a,1,7\n")
     unused: list[str] = []
     bdes.read_log(tmp_path / "log.csv", on_unused=unused.extend)
-    assert unused == ["user", "when"]
+    assert unused == ["(unnamed)", "user", "when"]
 
 
 @pytest.mark.parametrize(
@@ -260,8 +260,8 @@ def test_columns_that_are_not_used_are_told(tmp_path: Path) -> None:
         (b"", "log.csv: is empty"),
         (b"arm;reward\n0;1\n", "only heading is 'arm;reward': is the file separated by ';'"),
         (b"arm\treward\n0\t1\n", r"is the file separated by '\\t'"),
-        (b"\x1f\x8b\x08\x00", r"log.csv is compressed: .*'zcat log.csv \| bdes fit -'"),
-        (b"BZh91AY", r"log.csv is compressed: .*'bzcat log.csv \| bdes fit -'"),
+        (b"\x1f\x8b\x08\x00", "log.csv is compressed: pipe it through zcat into 'bdes fit -'"),
+        (b"BZh91AY", "log.csv is compressed: pipe it through bzcat into 'bdes fit -'"),
     ],
 )
 def test_a_file_that_is_no_csv_is_told_for_what_it_is(
@@ -280,6 +280,12 @@ def test_a_folder_is_called_a_folder(tmp_path: Path) -> None:
 def test_a_column_has_one_role() -> None:
     with pytest.raises(bdes.InvalidValueError, match="'ad' cannot be both the arm and the user"):
         bdes.Columns(arm="ad", user="ad")
+
+
+def test_the_rows_of_a_file_are_mapped_not_copied(tmp_path: Path) -> None:
+    log = read(tmp_path, HEAD + "u,1,a,1\nu,2,a,0\n")
+    assert isinstance(log.arms.base, np.memmap)
+    assert np.shares_memory(log.first(1).rewards, log.rewards)
 
 
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
