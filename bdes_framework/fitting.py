@@ -18,7 +18,7 @@ from bdes_framework.identification import unidentified
 from bdes_framework.logs import Log
 from bdes_framework.model import Instance, as_rate
 from bdes_framework.profiles import widen_by_profiles
-from bdes_framework.scoring import Mode, mode_at, objective_at, scored
+from bdes_framework.scoring import Mode, mode_at, objective_at, scored, without_flat_prior
 from bdes_framework.types import FloatArray
 
 _TOLERANCE = 1e-6
@@ -150,11 +150,20 @@ def _most_likely(log: Log, coordinates: Coordinates, mode: Mode) -> Mode:
     def without_prior(found: Mode) -> Mode:
         return evolve(found, objective=found.log_likelihood, score=found.slope)
 
-    # Towards a boundary each step gains a part of what is left; of many rows, that is little.
-    steps = _MOST_STEPS if log.n_rows <= _MOST_FIRST_ROWS else _FIRST_STEPS
     predicted = isinstance(coordinates.lam, RatePrediction) and coordinates.lam != UNKNOWN_RATE
     fixed = coordinates.size - 1 if predicted else None
-    return scored(without_prior(mode), log, coordinates, _NEARLY, steps, without_prior, fixed)
+    best = without_prior(mode)
+    # Of few rows, the prior decides which hill the estimate is on: the likelihood has others.
+    if not predicted and log.n_rows <= _FEWEST_ROWS:
+        others = [mode_at(log, coordinates, theta) for theta, _ in _starts(log, coordinates)]
+        found = [
+            scored(start, log, coordinates, _ROUGHLY, _FIRST_STEPS, without_prior)
+            for start in (best, *map(without_prior, others))
+        ]
+        best = max(found, key=lambda one: one.objective)
+    # Towards a boundary each step gains a part of what is left; of many rows, that is little.
+    steps = _MOST_STEPS if log.n_rows <= _MOST_FIRST_ROWS else _FIRST_STEPS
+    return scored(best, log, coordinates, _NEARLY, steps, without_prior, fixed)
 
 
 def _described(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode) -> Fit:
@@ -168,10 +177,17 @@ def _described(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode
     natural[np.ix_(free, free)] = inner
     ends = intervals(coordinates, theta, np.sqrt(np.diag(inner)))
     widen_by_profiles(ends, log, coordinates, mode, covariance)
-    goodness, states = check_fit(log, instance, free, inner)
+    step = slopes @ covariance @ without_flat_prior(mode, coordinates).score
+    goodness, states = check_fit(log, instance, free, inner, step)
     pulls, _ = log.totals()
     played = int((pulls > 0).sum())
     n_parameters = 2 * played + coordinates.size - 2 * n
+    evolving = ModelScore(most_likely.log_likelihood, n_parameters, log.n_rows)
+    stationary = ModelScore(_stationary(log), played, log.n_rows)
+    warnings = [
+        *unidentified(log, coordinates, theta, covariance, ends, states, goodness),
+        *_about_state(evolving, stationary),
+    ]
     return Fit(
         instance=instance,
         names=log.names,
@@ -180,14 +196,25 @@ def _described(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode
         r_interval=ends[:n],
         b_interval=ends[n : 2 * n],
         lam_interval=(float(ends[-1, 0]), float(ends[-1, 1])),
-        evolving=ModelScore(most_likely.log_likelihood, n_parameters, log.n_rows),
-        stationary=ModelScore(_stationary(log), played, log.n_rows),
+        evolving=evolving,
+        stationary=stationary,
         goodness=goodness,
-        warnings=tuple(unidentified(log, coordinates, theta, covariance, ends, states, goodness)),
+        warnings=tuple(warnings),
         coordinates=coordinates,
         centre=theta,
         deviations=deviations,
     )
+
+
+def _about_state(evolving: ModelScore, stationary: ModelScore) -> Iterator[str]:
+    """Yield a warning if the log is as well explained without a state."""
+    more = evolving.bic - stationary.bic
+    if more >= 0:
+        but = ", though AIC prefers the one with it" if evolving.aic < stationary.aic else ""
+        yield (
+            f"BIC prefers the model without a state, by {more:,.1f}{but}: the log gives no clear"
+            " reason to believe in one"
+        )
 
 
 def _root_of_inverse(precision: FloatArray) -> FloatArray:

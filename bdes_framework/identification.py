@@ -25,6 +25,7 @@ _HARDLY_ANYTHING = 0.7
 _WIDE_SCALE = 0.1
 _WIDE_RATE = 1.0
 _SHOWN = 5
+_LARGEST_FACTOR = 100
 
 
 def unidentified(
@@ -43,6 +44,12 @@ def unidentified(
         yield (
             f"the model does not describe the log (p = {goodness.p_value:.2g}): no figure here can"
             " be trusted"
+        )
+    if states.impossible:
+        rows = "row" if states.impossible == 1 else "rows"
+        yield (
+            f"{states.impossible:,} {rows} paid although the model says they cannot, with this q0"
+            " and lam"
         )
     never = pulls == 0
     if never.any():
@@ -64,9 +71,12 @@ def unidentified(
         yield f"the log says hardly anything about b of {_arms(log, loose)}"
     yield from _about_scale(n, coordinates, theta, covariance, pulls)
     if BLIND < goodness.detectable < np.inf:
+        factor = f"{goodness.detectable:.1f}"
+        if goodness.detectable > _LARGEST_FACTOR:
+            factor = f"over {_LARGEST_FACTOR}"
         yield (
             "too little data to check the fit: a model would have to be wrong about the odds by a"
-            f" factor of {goodness.detectable:.1f} to be found out"
+            f" factor of {factor} to be found out"
         )
     yield from _at_boundaries(log, ends[n : 2 * n], coordinates.bounded, never | loose)
 
@@ -141,11 +151,19 @@ def _about_scale(
     of_r, of_b = played @ relative[:n], played @ relative[n : 2 * n]
     weights = np.array([of_r - of_b, of_r + of_b])
     scale, product = np.sqrt(np.diag(weights @ covariance @ weights.T)) / (2 * played.sum())
-    if scale > _WIDE_SCALE and scale > 3 * product:
+    if scale <= _WIDE_SCALE or scale <= 3 * product:
+        return
+    at = coordinates.instance(theta)
+    low, high = float(np.exp(-1.96 * scale)), float(np.exp(1.96 * scale))
+    # No probability passes 1, and no b where it is bounded; elsewhere its bound moves along.
+    high = min(high, 1 / float(at.r[played].max() * coordinates.peak))
+    if coordinates.bounded:
+        low = max(low, float(at.b[played].max()))
+    if high / low > 1 + _WIDE_SCALE:
         yield (
             "r and b are known only up to a common factor: (c·r, b/c) explains the log as well"
-            f" for c from {np.exp(-1.96 * scale):.2g} to {np.exp(1.96 * scale):.2g}; rows right"
-            " after the start of a sequence would tell"
+            f" for c from {low:.2g} to {high:.2g}; rows right after the start of a sequence would"
+            " tell"
         )
 
 

@@ -15,6 +15,7 @@ A sweep may stop and go on: its whole memory is one small array, see :func:`fres
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,6 +24,8 @@ from numpy.typing import NDArray
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.kernels import compiled
 from bdes_framework.model import Instance
+from bdes_framework.schedule import holds_booleans
+from bdes_framework.text import quoted
 from bdes_framework.types import FloatArray, IntArray
 
 LEAST_PROBABILITY = 1e-10
@@ -42,7 +45,7 @@ AnyIntArray: TypeAlias = NDArray[np.signedinteger[Any]]
 AnyRewards: TypeAlias = NDArray[np.signedinteger[Any] | np.floating[Any]]
 """Rewards in [0, 1], as integers or floats."""
 
-_NO_STARTS: IntArray = np.empty(0, dtype=np.int64)
+_Rows: TypeAlias = Sequence[float] | NDArray[Any]
 
 
 class Likelihood(NamedTuple):
@@ -70,9 +73,9 @@ def fresh_state(n_arms: int, q0: float) -> FloatArray:
 
 def likelihood_of(
     instance: Instance,
-    arms: AnyIntArray,
-    rewards: AnyRewards,
-    starts: IntArray | None = None,
+    arms: Sequence[int] | AnyIntArray,
+    rewards: Sequence[float] | AnyRewards,
+    starts: Sequence[int] | IntArray | None = None,
     state: FloatArray | None = None,
 ) -> Likelihood:
     """Return log-likelihood, score and information of a log, in one compiled sweep.
@@ -81,10 +84,10 @@ def likelihood_of(
     ----------
     instance : Instance
         The parameters to judge.
-    arms, rewards : arrays of shape (n,)
+    arms, rewards : arrays or sequences of n numbers
         Which arm each row pulled, and what it paid, 0 or 1. (A reward in between counts as a
         success of that weight.)
-    starts : array of int or nothing
+    starts : array or sequence of int, or nothing
         Rows at which a new sequence begins, back at state ``q0``: increasing. Row 0 is a
         start anyway, unless ``state`` is given.
     state : array from :func:`fresh_state` or nothing
@@ -98,27 +101,54 @@ def likelihood_of(
     >>> round(found.value, 6) == round(math.log(0.5) + math.log(1 - 0.5 * 0.75), 6)
     True
     """
-    if arms.shape != rewards.shape or arms.ndim != 1:
+    played = _rows("arms", arms, "iu", instance.n_arms - 1)
+    paid = _rows("rewards", rewards, "biuf", 1)
+    if played.size != paid.size:
         raise InvalidValueError(
-            f"need one reward per arm pulled, got shapes {arms.shape} and {rewards.shape}"
+            f"need one reward per arm pulled, got {paid.size} for {played.size}"
         )
-    if arms.size and not 0 <= int(arms.min()) <= int(arms.max()) < instance.n_arms:
-        raise InvalidValueError(f"arms must lie in 0 to {instance.n_arms - 1}")
+    begins = _rows("starts", () if starts is None else starts, "iu", played.size - 1)
+    if (np.diff(begins) <= 0).any():
+        raise InvalidValueError(f"starts must increase, got {quoted(starts)}")
+    if state is None:
+        state = fresh_state(instance.n_arms, instance.q0)
+    elif state.shape != (instance.n_arms + 3,) or state.dtype != np.float64:
+        raise InvalidValueError(f"state must come from fresh_state({instance.n_arms}, q0)")
     size = 2 * instance.n_arms + 2
     score, information = np.zeros(size), np.zeros((size, size))
     value = sweep_information(
-        arms,
-        rewards,
-        _NO_STARTS if starts is None else starts,
+        played,
+        paid,
+        begins.astype(np.int64, copy=False),
         instance.r,
         instance.b,
         instance.lam,
         instance.q0,
-        fresh_state(instance.n_arms, instance.q0) if state is None else state,
+        state,
         score,
         information,
     )
     return Likelihood(value, score, information)
+
+
+def _rows(what: str, values: _Rows, kinds: str, largest: float) -> NDArray[Any]:
+    """Return one number per row, from 0 to the largest, or refuse: a sweep checks nothing."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError):  # rows of different lengths
+        array = np.array(None)
+    if array.size == 0 and array.ndim == 1:
+        array = array.astype(np.int64)  # an empty list is one of floats to numpy
+    mixed = "b" not in kinds and holds_booleans(values)
+    if array.ndim != 1 or array.dtype.kind not in kinds or mixed:
+        number = "whole number" if kinds == "iu" else "number"
+        raise InvalidValueError(f"{what}: expected one {number} per row, got {quoted(values)}")
+    if array.size and not 0 <= array.min() <= array.max() <= largest:  # nor is it with NaN
+        row = int(np.argmin((array >= 0) & (array <= largest)))
+        raise InvalidValueError(
+            f"{what}, row {row}: expected a number from 0 to {largest}, got {array[row]}"
+        )
+    return array.astype(np.int64) if array.dtype.kind in "bu" else array
 
 
 @compiled

@@ -1,6 +1,6 @@
-"""Reading a log of pulls from a CSV or Parquet file that may be larger than memory.
+"""Reading a log of pulls from CSV or Parquet, in a file or a pipe, that may not fit in memory.
 
-The file is read in chunks, once. What a fit needs of a row, five bytes, goes to a temporary
+The log is read in chunks, once. What a fit needs of a row, five bytes, goes to a temporary
 file that is mapped into memory, so that the system keeps as much of it as there is room for.
 Rows must be sorted: the rows of a user stand together, in the order they happened. What is
 wrong in a file is told by its first bad line; :mod:`bdes_framework.logspool` checks the rows.
@@ -8,29 +8,42 @@ wrong in a file is told by its first bad line; :mod:`bdes_framework.logspool` ch
 
 import csv
 import math
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+from attrs import frozen
 
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.logs import Log
-from bdes_framework.logspool import BadLineError, Chunk, Columns, Spool
+from bdes_framework.logspool import BadLineError, Chunk, Columns, Spool, no_room
 from bdes_framework.text import did_you_mean, listed, quoted
 
 CHUNK = 1 << 10
 """Rows of CSV at a time: their cells, as Python strings, stay in a core's cache."""
 _BATCH = 1 << 13
+_PARQUET = b"PAR1"
+_UNPACKED_BY = {
+    b"\x1f\x8b": "zcat",
+    b"BZh": "bzcat",
+    b"\xfd7zXZ": "xzcat",
+    b"\x28\xb5\x2f\xfd": "zstdcat",
+}
+"""The first bytes of compressed files, and what makes text of them."""
 
 
 def read_log(
-    path: str | PathLike[str],
+    path: str | PathLike[str] | IO[bytes],
     columns: Columns | None = None,
     on_progress: Callable[[float], None] | None = None,
+    on_unused: Callable[[list[str]], None] | None = None,
 ) -> Log:
-    """Read a log from a ``.csv`` file, or a ``.parquet`` one if pyarrow is installed.
+    """Read a log from CSV, or from Parquet if pyarrow is installed.
 
     Arms are numbered in the order of their names; white space around a name is no part of it.
     Rows that are unordered, doubled, not binary or incomplete are refused: the first of them,
@@ -38,53 +51,122 @@ def read_log(
 
     Parameters
     ----------
-    path : path
-        The file.
+    path : path, or open binary file
+        The log; CSV may come through a pipe. Parquet is known by its first bytes.
     columns : Columns
         What its columns are called; ``arm`` and ``reward`` by default, and one sequence.
     on_progress : function or nothing
-        Told now and then which part of the file has been read, from 0 to 1.
+        Told now and then which part of the file has been read, from 0 to 1; of a pipe nobody
+        knows, and it is 0.
+    on_unused : function or nothing
+        Told the names of the columns that are there and not read, if there are any.
     """
-    file, names = Path(path), columns or Columns()
-    reading = _parquet if file.suffix == ".parquet" else _csv
-    unit = "row" if file.suffix == ".parquet" else "line"
+    names, shown = columns or Columns(), _shown(path)
+    if isinstance(path, str | PathLike) and Path(path).is_dir():
+        raise InvalidValueError(f"cannot read {shown}: it is a folder, not a file")
+    try:
+        with _opened(path) as raw:
+            return _kept(_Table(raw, shown, names, on_unused), on_progress)
+    except OSError as error:
+        raise InvalidValueError(f"cannot read {shown}: {error.strerror or error}") from None
+
+
+def _shown(path: str | PathLike[str] | IO[bytes]) -> str:
+    """Return what to call a log."""
+    if not isinstance(path, str | PathLike):
+        return str(getattr(path, "name", "log"))
+    file = Path(path)
+    # The own name of a pipe is a mere number, and that of "." is nothing.
+    return str(file) if file.is_fifo() or not file.name else file.name
+
+
+def _opened(path: str | PathLike[str] | IO[bytes]) -> AbstractContextManager[IO[bytes]]:
+    """Return a log to be read; what was open stays open."""
+    return Path(path).open("rb") if isinstance(path, str | PathLike) else nullcontext(path)
+
+
+@frozen
+class _Table:
+    """A log to be read."""
+
+    raw: IO[bytes]
+    name: str
+    columns: Columns
+    on_unused: Callable[[list[str]], None] | None
+
+    def places(self, header: Sequence[str]) -> list[int]:
+        """Return where the wanted columns are, and tell of those that are not wanted."""
+        headings = [heading.strip() for heading in header]
+        places = [_place(name.strip(), headings, self.name) for name in self.columns.wanted]
+        # Tools write the numbers of rows into a column without a heading.
+        unused = [name or "(unnamed)" for i, name in enumerate(headings) if i not in places]
+        if unused and self.on_unused is not None:
+            self.on_unused(unused)
+        return places
+
+
+def _kept(table: _Table, on_progress: Callable[[float], None] | None) -> Log:
+    first = table.raw.readline()
+    for magic, tool in _UNPACKED_BY.items():
+        if first.startswith(magic):
+            raise InvalidValueError(
+                f"{table.name} is compressed: pipe it through {tool} into 'bdes fit -'"
+            )
+    is_parquet = first.startswith(_PARQUET) or table.name.endswith(".parquet")
+    rows = _parquet(table) if is_parquet else _csv(table, first)
     # What is mapped into memory stays when its file is closed, and is gone with the log.
-    with tempfile.TemporaryFile() as arms, tempfile.TemporaryFile() as rewards:
-        spool = Spool(file.name, names, unit, arms, rewards)
+    with _temporary() as arms, _temporary() as rewards:
+        spool = Spool(table.name, table.columns, "row" if is_parquet else "line", arms, rewards)
         try:
-            for chunk, done in reading(file, names):
+            for chunk, done in rows:
                 spool.add(chunk)
                 if on_progress is not None:
                     on_progress(done)
         except BadLineError as bad:
             spool.refuse(bad)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InvalidValueError(f"cannot read {file.name}: {reason}") from None
         return spool.log()
 
 
-def _csv(file: Path, columns: Columns) -> Iterator[tuple[Chunk, float]]:
-    size = max(file.stat().st_size, 1)
-    with file.open("rb") as raw:
-        # Line by line, so that a line that is not UTF-8 is known by its number.
-        first = raw.readline().removeprefix(b"\xef\xbb\xbf")
-        reader = csv.reader(map(bytes.decode, chain([first], raw)), strict=True)
-        header: list[str] = []
-        try:
-            header = next(reader, [])
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise _not_csv(reader.line_num, error) from None
-        places = [_place(name, header, file.name) for name in columns.wanted]
-        bad: BadLineError | None = None
-        while bad is None:
-            lines, cells, bad = _rows(reader, len(header))
-            if lines:
-                values = [cells[place :: len(header)] for place in places]
-                yield Chunk(lines, values), raw.tell() / size
-            elif bad is None:
-                return
-        raise bad  # after the rows before it, which may be bad themselves
+def _temporary() -> IO[bytes]:
+    """Return a file that nobody else sees; unbuffered, so that no write fails later on."""
+    try:
+        return tempfile.TemporaryFile(buffering=0)
+    except OSError as error:
+        raise no_room(error) from None
+
+
+def _csv(table: _Table, first: bytes) -> Iterator[tuple[Chunk, float]]:
+    raw, size = table.raw, _size(table.raw)
+    if not first:
+        raise InvalidValueError(f"{table.name}: is empty")
+    # Line by line, so that a line that is not UTF-8 is known by its number.
+    lines_of_text = map(bytes.decode, chain([first.removeprefix(b"\xef\xbb\xbf")], raw))
+    reader = csv.reader(lines_of_text, strict=True, skipinitialspace=True)
+    header: list[str] = []
+    try:
+        header = next(reader, [])
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise _not_csv(reader.line_num, error) from None
+    places = table.places(header)
+    bad: BadLineError | None = None
+    while bad is None:
+        lines, cells, bad = _rows(reader, len(header))
+        if lines:
+            values = [cells[place :: len(header)] for place in places]
+            yield Chunk(lines, values), raw.tell() / size if size else 0.0
+        elif bad is None:
+            return
+    raise bad  # after the rows before it, which may be bad themselves
+
+
+def _size(raw: IO[bytes]) -> int:
+    """Return how many bytes there are; 0 for a pipe, of which nobody knows."""
+    if not raw.seekable():
+        return 0
+    here = raw.tell()
+    size = raw.seek(0, os.SEEK_END)
+    raw.seek(here)
+    return size
 
 
 def _rows(reader: Any, width: int) -> tuple[list[int], list[str], BadLineError | None]:
@@ -114,15 +196,21 @@ def _not_csv(line: int, error: Exception) -> BadLineError:
 
 
 def _place(name: str, header: Sequence[str], file: str) -> int:
-    if header.count(name) != 1:
-        what = "has two columns" if name in header else "has no column"
+    if header.count(name) == 1:
+        return header.index(name)
+    if name in header:
+        raise InvalidValueError(f"{file}: has two columns {quoted(name)}")
+    problem = f"{file}: has no column {quoted(name)}."
+    separators = [mark for mark in ";\t|" if len(header) == 1 and mark in header[0]]
+    if separators:
         raise InvalidValueError(
-            f"{file}: {what} {quoted(name)}.{did_you_mean(name, header)} It has {listed(header)}"
+            f"{problem} Fields are separated by commas, its only heading is {quoted(header[0])}:"
+            f" is the file separated by {quoted(separators[0])}?"
         )
-    return header.index(name)
+    raise InvalidValueError(f"{problem}{did_you_mean(name, header)} It has {listed(header)}")
 
 
-def _parquet(file: Path, columns: Columns) -> Iterator[tuple[Chunk, float]]:
+def _parquet(table: _Table) -> Iterator[tuple[Chunk, float]]:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -130,18 +218,24 @@ def _parquet(file: Path, columns: Columns) -> Iterator[tuple[Chunk, float]]:
         raise InvalidValueError(
             "Parquet files need pyarrow: pip install 'bdes-framework[export]'"
         ) from None
+    if not table.raw.seekable():
+        raise InvalidValueError(
+            f"{table.name}: Parquet cannot be read from a pipe, as it is read from its end:"
+            " give the file itself"
+        )
+    table.raw.seek(0)
     try:
-        with pq.ParquetFile(file) as table:
-            for name in columns.wanted:
-                _place(name, table.schema_arrow.names, file.name)
-            done, total = 0, max(table.metadata.num_rows, 1)
-            for batch in table.iter_batches(_BATCH, columns=list(dict.fromkeys(columns.wanted))):
-                values = [_plain(batch.column(name), pa) for name in columns.wanted]
+        with pq.ParquetFile(table.raw) as parquet:
+            headings = parquet.schema_arrow.names
+            wanted = [headings[place] for place in table.places(headings)]
+            done, total = 0, max(parquet.metadata.num_rows, 1)
+            for batch in parquet.iter_batches(_BATCH, columns=wanted):
+                values = [_plain(batch.column(name), pa) for name in wanted]
                 yield Chunk(range(done + 1, done + 1 + batch.num_rows), values), done / total
                 done += batch.num_rows
     except pa.ArrowException as error:
         raise InvalidValueError(
-            f"{file.name} is not a Parquet file: {quoted(str(error))}"
+            f"{table.name} is not a Parquet file: {quoted(str(error))}"
         ) from None
 
 

@@ -5,10 +5,10 @@ the same ``q0``.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from attrs import Factory, evolve, field, frozen
+from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from bdes_framework.errors import InvalidValueError
@@ -21,6 +21,7 @@ MOST_ARMS = 1_000
 _BLOCK = 1 << 20
 
 Rows: TypeAlias = Sequence[int] | NDArray[Any]
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 def _as_array(values: ArrayLike) -> NDArray[Any]:
@@ -50,26 +51,36 @@ def _as_whole(values: Rows, largest: int, what: str) -> NDArray[Any]:
     return array
 
 
+def _own(array: NDArray[Any], dtype: type[_Number]) -> NDArray[_Number]:
+    """Return rows that nobody can change any more: sweeps do not check them again.
+
+    What cannot be written to, as the parts of another log, is taken as it is.
+    """
+    own: NDArray[_Number] = array.astype(dtype, copy=array.flags.writeable)
+    own.flags.writeable = False
+    return own
+
+
 # Rows are kept small, and always alike, so that sweeps are compiled once.
 def _as_arms(values: Rows) -> NDArray[np.int32]:
     what = f"arms (at most {MOST_ARMS:,}, as every row costs their square)"
-    return _as_whole(values, MOST_ARMS - 1, what).astype(np.int32, copy=False)
+    return _own(_as_whole(values, MOST_ARMS - 1, what), np.int32)
 
 
 def _as_rewards(values: Rows) -> NDArray[np.int8]:
-    return _as_whole(values, 1, "rewards").astype(np.int8, copy=False)
+    return _own(_as_whole(values, 1, "rewards"), np.int8)
 
 
-def _as_starts(values: Rows) -> IntArray:
-    return _as_whole(values, np.iinfo(np.int64).max, "starts").astype(np.int64, copy=False)
+def _as_starts(values: Rows | None) -> IntArray:
+    starts: Rows = [0] if values is None else values
+    return _own(_as_whole(starts, np.iinfo(np.int64).max, "starts"), np.int64)
 
 
-def _as_names(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(str(value) for value in values)
-
-
-def _numbers(log: "Log") -> tuple[str, ...]:
-    return tuple(str(arm) for arm in range(int(log.arms.max(initial=0)) + 1))
+def _as_names(values: Iterable[str] | None) -> tuple[str, ...]:
+    """Return names, or none of them: then arms are called by their numbers."""
+    if isinstance(values, str):
+        raise InvalidValueError(f"names: expected one text per arm, got {quoted(values)}")
+    return () if values is None else tuple(str(value) for value in values)
 
 
 @frozen(eq=False)
@@ -98,8 +109,8 @@ class Log:
 
     arms: NDArray[np.int32] = field(converter=_as_arms)
     rewards: NDArray[np.int8] = field(converter=_as_rewards)
-    starts: IntArray = field(default=(0,), converter=_as_starts)
-    names: tuple[str, ...] = field(default=Factory(_numbers, takes_self=True), converter=_as_names)
+    starts: IntArray = field(default=None, converter=_as_starts)
+    names: tuple[str, ...] = field(default=None, converter=_as_names)
 
     def __attrs_post_init__(self) -> None:
         if not self.arms.size:
@@ -109,6 +120,8 @@ class Log:
                 f"need one reward per row, got {self.rewards.size} for {self.arms.size}"
             )
         last = int(self.arms.max())
+        if not self.names:
+            object.__setattr__(self, "names", tuple(map(str, range(last + 1))))
         if last >= len(self.names):
             raise InvalidValueError(f"arm {last} has no name: there are {len(self.names)} names")
         if len(set(self.names)) < len(self.names):
@@ -146,8 +159,7 @@ class Log:
                 seen.add(user)
         except TypeError:
             raise InvalidValueError("users must be numbers or text") from None
-        log = cls(played, rewards, starts)
-        return log if names is None else evolve(log, names=names)
+        return cls(played, rewards, starts, names)
 
     @property
     def n_arms(self) -> int:

@@ -4,10 +4,12 @@ import hashlib
 import math
 import operator
 import re
+import tempfile
 from array import array
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from itertools import chain, islice
 from typing import IO, Any, NamedTuple, NoReturn, TypeAlias
 
@@ -33,7 +35,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BEYOND_MICROSECONDS = re.compile(r"[.,]\d{6}(\d+)")
 _BLOCK = 1 << 20
 
-_Snapshot: TypeAlias = tuple[object, float | None, bool, int]
+_Number: TypeAlias = int | float | Decimal
+_Snapshot: TypeAlias = tuple[object, _Number | None, bool, bool | None, int]
 
 
 @frozen
@@ -48,13 +51,24 @@ class Columns:
         Whose state it was. Without it, the whole file is one sequence.
     order : str or nothing
         A number, or an ISO 8601 date and time, that increases from row to row of a user.
-        Without it, rows are taken to be in order.
+        Without it, rows are taken to be in order. Times without a zone are compared as they are.
     """
 
     arm: str = "arm"
     reward: str = "reward"
     user: str | None = None
     order: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        seen: dict[str, str] = {}
+        for role in ("arm", "reward", "user", "order"):
+            name = getattr(self, role)
+            if name in seen:
+                raise InvalidValueError(
+                    f"column {quoted(name)} cannot be both the {seen[name]} and the {role}"
+                )
+            if name is not None:
+                seen[name] = role
 
     @property
     def wanted(self) -> list[str]:
@@ -98,10 +112,16 @@ def _is_missing(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
+    """Say whether it is a finite number, as files write them: Python's 1_000 is none."""
     try:
-        return math.isfinite(float(value))  # type: ignore[arg-type]
+        return math.isfinite(float(value)) and "_" not in str(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return False
+
+
+def _exact(value: Any) -> Any:
+    """Return a number with all of its digits."""
+    return Decimal(value) if isinstance(value, str) else value
 
 
 def _name_key(name: str) -> tuple[bool, float, str]:
@@ -115,6 +135,14 @@ def _same_user(one: object, other: object) -> bool:
     return isinstance(one, str) and isinstance(other, str) and one.strip() == other.strip()
 
 
+def _as_reward(value: object) -> object:
+    """Return what a text says, so that 1.00 is 1."""
+    if not isinstance(value, str):
+        return value
+    given = value.strip()
+    return _exact(given) if given not in _REWARDS and _is_number(given) else given
+
+
 def _digest(user: object) -> int:
     """Return 63 bits of a user's name; Python's own hash gives -1 and -2 the same."""
     name = str(user).strip().encode("utf-8", "surrogatepass")
@@ -126,6 +154,25 @@ def _whole_numbers(values: Sequence[int]) -> NDArray[Any]:
         return np.fromiter(values, dtype=np.int64, count=len(values))
     except OverflowError:  # Python's own are exact at any size
         return np.array(values, dtype=object)
+
+
+def no_room(error: OSError) -> InvalidValueError:
+    """Return the error of a temporary file that cannot be written."""
+    where = tempfile.tempdir or "a temporary file"
+    return InvalidValueError(
+        f"cannot keep the rows in {where}: {error.strerror or error}; set TMPDIR to a folder with"
+        " room"
+    )
+
+
+def _write(file: IO[bytes], data: bytes) -> None:
+    """Write all of it: a disk that is nearly full takes a part, and fails next time."""
+    left = memoryview(data)
+    try:
+        while left:
+            left = left[file.write(left) :]
+    except OSError as error:
+        raise no_room(error) from None
 
 
 @define
@@ -146,17 +193,21 @@ class Spool:
     _user_hashes: "array[int]" = field(factory=lambda: array("q"))
     _n_rows: int = 0
     _last_user: object = None
-    _last_order: float | None = None
+    _last_order: _Number | None = None
     _moments: bool = False
+    _zoned: bool | None = None
+    """Whether moments have a time zone: as the first of them."""
 
     def add(self, chunk: Chunk) -> None:
         """Check more rows and keep them, or raise :class:`BadLineError` for the first bad one."""
-        before: _Snapshot = (self._last_user, self._last_order, self._moments, len(self._codes))
+        before: _Snapshot = (
+            self._last_user, self._last_order, self._moments, self._zoned, len(self._codes)
+        )  # fmt: skip
         try:
             self._add(chunk)
         except _BadRowError as bad:
             # Columns are checked one after the other: an earlier row may be bad in another one.
-            self._last_user, self._last_order, self._moments, n_codes = before
+            self._last_user, self._last_order, self._moments, self._zoned, n_codes = before
             self._codes = dict(islice(self._codes.items(), n_codes))
             known = set(self._codes.values())
             self._names = {name: code for name, code in self._names.items() if code in known}
@@ -181,11 +232,14 @@ class Spool:
         for begin in range(0, self._n_rows, _BLOCK):
             arms[begin : begin + _BLOCK] = rank[arms[begin : begin + _BLOCK]]
         rewards = self._mapped(self._rewards, np.dtype(np.int8))
+        arms.flags.writeable = rewards.flags.writeable = False  # or the log would take copies
         return Log(arms, rewards, np.array(self._starts, dtype=np.int64), names)
 
     def _mapped(self, file: IO[bytes], dtype: "np.dtype[Any]") -> NDArray[Any]:
-        file.flush()
-        return np.asarray(np.memmap(file, dtype=dtype, mode="r+", shape=(self._n_rows,)))
+        try:
+            return np.asarray(np.memmap(file, dtype=dtype, mode="r+", shape=(self._n_rows,)))
+        except OSError as error:
+            raise no_room(error) from None
 
     def _check_users(self, before_line: float) -> None:
         """Refuse a user whose rows do not stand together, up to some line."""
@@ -208,8 +262,8 @@ class Spool:
         if orders is not None:
             self._check_order(orders, begins)
         paid, played = self._as_rewards(rewards), self._as_arms(arms)
-        self._rewards.write(paid.tobytes())
-        self._arms.write(played.tobytes())
+        _write(self._rewards, paid.tobytes())
+        _write(self._arms, played.tobytes())
         for index in np.flatnonzero(begins).tolist():
             self._starts.append(self._n_rows + index)
             self._start_lines.append(chunk.lines[index])
@@ -257,13 +311,16 @@ class Spool:
             return _whole_numbers([self._moment(i, value) for i, value in enumerate(orders)])
         if isinstance(orders[0], int | str):
             with suppress(ValueError, TypeError):
-                return _whole_numbers(list(map(int, orders)))
+                whole = list(map(int, orders))
+                if isinstance(orders[0], int) or "_" not in "".join(orders):
+                    return _whole_numbers(whole)
         for index, value in enumerate(orders):
             if _is_missing(value):
                 raise _BadRowError(index, self._no_value(self._columns.order, value))
             if not _is_number(value):
                 raise _BadRowError(index, f"order {quoted(value)} is no finite number")
-        return np.array([float(value) for value in orders])
+        # As objects, which Python compares exactly, of whatever kinds they are.
+        return np.array([_exact(value) for value in orders], dtype=object)
 
     def _moment(self, index: int, value: object) -> int:
         """Return nanoseconds since 1970."""
@@ -275,7 +332,14 @@ class Spool:
         except ValueError:
             problem = f"order {quoted(value)} is no number and no ISO 8601 moment"
             raise _BadRowError(index, problem) from None
-        known = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        zoned = moment.tzinfo is not None
+        if self._zoned is None:
+            self._zoned = zoned
+        if zoned != self._zoned:
+            has = "has a time zone, and the first has none" if zoned else (
+                "has no time zone, and the first has one")  # fmt: skip
+            raise _BadRowError(index, f"order {quoted(value)} {has}: give one to all, or to none")
+        known = moment if zoned else moment.replace(tzinfo=UTC)
         rest = _BEYOND_MICROSECONDS.search(text)
         digits = rest[1] if rest else ""
         if len(digits) > 3:
@@ -287,9 +351,8 @@ class Spool:
             return np.fromiter(map(_REWARDS.__getitem__, rewards), np.int8, len(rewards))
         codes = np.empty(len(rewards), dtype=np.int8)
         for index, reward in enumerate(rewards):
-            given = reward.strip() if isinstance(reward, str) else reward
             try:
-                codes[index] = _REWARDS[given]
+                codes[index] = _REWARDS[_as_reward(reward)]
             except (KeyError, TypeError):
                 if _is_missing(reward):
                     raise _BadRowError(

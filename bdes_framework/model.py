@@ -49,7 +49,8 @@ def as_rate(value: float) -> float:
     return float(value)
 
 
-def _as_state(value: float) -> float:
+def as_state(value: float) -> float:
+    """Return a state as a finite float of at least 0, or refuse."""
     if not _is_number(value) or not 0 <= value <= sys.float_info.max:
         raise InvalidValueError(f"q0 must be a finite number of at least 0, got {quoted(value)}")
     return float(value)
@@ -139,7 +140,7 @@ class Instance:
     r: FloatArray = field(converter=as_parameters, eq=_same_array)
     b: FloatArray = field(converter=as_parameters, eq=_same_array)
     lam: float = field(converter=as_rate)
-    q0: float = field(default=1.0, converter=_as_state)
+    q0: float = field(default=1.0, converter=as_state)
 
     def __attrs_post_init__(self) -> None:
         if self.r.shape != self.b.shape:
@@ -249,7 +250,7 @@ class Problem:
     horizon: int = field(converter=_as_horizon)
     lam: float | None = field(default=None, converter=optional(as_rate))
     replenishing_arm: int | None = field(default=None, converter=optional(_as_replenishing_arm))
-    q0: float = field(default=1.0, converter=_as_state)
+    q0: float = field(default=1.0, converter=as_state)
 
     def __attrs_post_init__(self) -> None:
         arm = self.replenishing_arm

@@ -10,11 +10,10 @@ logs small enough for that.
 import math
 
 import numpy as np
-from attrs import evolve
 
-from bdes_framework.coordinates import Coordinates, RatePrediction
+from bdes_framework.coordinates import Coordinates
 from bdes_framework.logs import Log
-from bdes_framework.scoring import Mode, mode_at, scored
+from bdes_framework.scoring import Mode, mode_at, scored, without_flat_prior
 from bdes_framework.types import FloatArray
 
 FEW = 100
@@ -96,9 +95,4 @@ class _Profile:
         return scored(mode, self._log, self._coordinates, _NEARLY, _STEPS, seen_as, fixed)
 
     def _without_flat_prior(self, mode: Mode) -> Mode:
-        """Judge by the likelihood; what is known of lam stays, as it is no mere convention."""
-        score = mode.slope.copy()
-        if isinstance(self._coordinates.lam, RatePrediction):
-            score[-1] = mode.score[-1]
-        prior = self._coordinates.rate_log_prior(mode.theta)
-        return evolve(mode, objective=mode.log_likelihood + prior, score=score)
+        return without_flat_prior(mode, self._coordinates)

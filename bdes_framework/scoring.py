@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
-from bdes_framework.coordinates import Coordinates
+from bdes_framework.coordinates import Coordinates, RatePrediction
 from bdes_framework.likelihood import fresh_state, sweep_information, sweep_log_likelihood
 from bdes_framework.logs import Log
 from bdes_framework.types import FloatArray
@@ -102,3 +102,12 @@ def mode_at(log: Log, coordinates: Coordinates, theta: FloatArray) -> Mode:
         score=slope + coordinates.prior_score(theta),
         precision=precision + np.diag(coordinates.prior_precision(theta)),
     )
+
+
+def without_flat_prior(mode: Mode, coordinates: Coordinates) -> Mode:
+    """Judge by the likelihood; what is known of lam stays, as it is no mere convention."""
+    score = mode.slope.copy()
+    if isinstance(coordinates.lam, RatePrediction):
+        score[-1] = mode.score[-1]
+    prior = coordinates.rate_log_prior(mode.theta)
+    return evolve(mode, objective=mode.log_likelihood + prior, score=score)

@@ -1,7 +1,11 @@
 """``bdes fit``, and the file it writes, as ``bdes plan`` and experiments take it."""
 
 import csv
+import gzip
 import json
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -30,6 +34,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = command("fit", "log.csv", *FLAGS, "--out", "fit.toml", cwd=folder)
     assert done.returncode == 0, done.stderr
     (folder / "stdout").write_text(done.stdout)
+    (folder / "stderr").write_text(done.stderr)
+    (folder / "folder.toml").mkdir()
+    (folder / "log.csv.gz").write_bytes(gzip.compress((folder / "log.csv").read_bytes()))
     return folder
 
 
@@ -50,6 +57,55 @@ def test_the_table_shows_estimates_intervals_and_comparisons(folder: Path) -> No
     assert "the state explains the log better" in shown
     assert "\x1b" not in shown
     assert "calm [red]\\x1b]" in shown
+
+
+def test_nothing_but_the_answer_is_printed_into_a_pipe(folder: Path) -> None:
+    assert (folder / "stderr").read_text() == ""
+    assert "not used" not in (folder / "stdout").read_text()
+
+
+MAIN = "from bdes_framework.cli import main; main()"
+
+
+def piped(text: str, source: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Return what a fit prints about a log that comes through a pipe, 40 characters a line."""
+    command = [sys.executable, "-c", MAIN, "fit", source, *arguments]
+    environment = os.environ | {"COLUMNS": "40", "NO_COLOR": "1"}
+    return subprocess.run(command, input=text, capture_output=True, text=True, env=environment)
+
+
+@pytest.mark.parametrize("source", ["-", "/dev/stdin"])
+def test_a_log_from_a_pipe_is_read(source: str) -> None:
+    done = piped("arm,reward,user\n" + "a,1,x\nb,0,y\n" * 20, source)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "40 in 1 sequence " in done.stdout
+    assert "not used          column user" in done.stdout
+    # Warnings are whole lines, whatever the width: they can be searched.
+    assert "lam is known only to lie between" in done.stdout
+    assert "\nwarning: lam cannot be told from 0, at which the state never moves\n" in done.stdout
+
+
+def test_a_bad_line_from_a_pipe_is_told() -> None:
+    done = piped("arm,reward\na,1\nb,2\n", "-")
+    assert done.returncode == 2
+    assert done.stderr == "bdes: error: <stdin>, line 3: a reward is 0 or 1, got '2'\n"
+
+
+def test_numbers_are_short_and_none_is_minus_zero() -> None:
+    shown = piped("arm,reward\n" + "a,0\nb,0\n" * 50, "-", "--q0", "unknown").stdout
+    assert "-0.0" not in shown
+    assert max(map(len, shown.split())) < 15
+
+
+def test_criteria_that_disagree_are_said_to() -> None:
+    log = simulated_log(bdes.Instance([0.6, 0.3], [0.5, 0.7], 0.8), users=1, rows=4000, seed=1)
+    found = bdes.fit(log)
+    assert found.evolving.aic < found.stationary.aic
+    assert found.evolving.bic > found.stationary.bic
+    rows = (f"{arm},{paid}" for arm, paid in zip(log.arms, log.rewards, strict=True))
+    shown = piped("arm,reward\n" + "\n".join(rows), "-").stdout
+    assert "they disagree on whether the state explains the log better" in shown
 
 
 def test_the_file_holds_the_estimates_to_the_last_digit(folder: Path) -> None:
@@ -161,7 +217,18 @@ def test_a_written_file_is_planned_and_simulated_whatever_the_first_state(
         (("log.csv", *FLAGS, "--out", "fit.csv"), "must end in .toml or .json"),
         (("log.csv", *FLAGS, "--out", "no/where.toml"), "cannot write"),
         (("no-such-log.csv", *FLAGS, "--out", "no/where.toml"), "cannot write"),
-        (("log.csv", "--user", "click", "--arm", "ad", "--reward", "click"), "had rows before"),
+        (("log.csv", "--user", "when", "--arm", "ad", "--reward", "click"), "had rows before"),
+        (("log.csv", "--arm", "ad", "--reward", "ad"), "cannot be both the arm and the reward"),
+        (("log.csv", "--user", "who", "--order", "who"), "cannot be both the user and the order"),
+        (("nowhere.csv", "--lam", "2"), "lam must be a number in [0, 1]"),
+        (("nowhere.csv", "--q0", "-1"), "q0 must be a finite number of at least 0"),
+        (("nowhere.csv", "--q0", "nan"), "q0 must be a finite number of at least 0"),
+        (("nowhere.csv", "--out", "folder.toml"), "cannot write folder.toml: it is a folder"),
+        ((".",), "cannot read .: it is a folder, not a file"),
+        (
+            ("log.csv.gz",),
+            "log.csv.gz is compressed: pipe it through zcat into 'bdes fit -'",
+        ),
     ],
 )
 def test_a_wrong_request_exits_2_without_a_traceback(

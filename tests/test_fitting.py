@@ -1,4 +1,4 @@
-"""``fit``: known limits, adversarial logs, and plain words about what cannot be told."""
+"""``fit``: known limits, adversarial logs, draws and forecasts."""
 
 import numpy as np
 import pytest
@@ -244,28 +244,6 @@ def test_an_arm_that_was_never_played_keeps_its_prior() -> None:
     assert found.evolving.n_parameters == 3
 
 
-def test_what_a_log_cannot_tell_is_said() -> None:
-    rare = bdes.fit(simulated_log(ADS, users=2, rows=30, seed=9))
-    assert any(text.startswith("played fewer than 30 times") for text in rare.warnings)
-    seldom = bdes.fit(simulated_log(bdes.Instance([0.03, 0.02], [0.3, 0.9], 0.2), 60, 20, seed=9))
-    assert seldom.pulls.min() > 400
-    assert any(text.startswith("paid fewer than 30 times") for text in seldom.warnings)
-    (blind,) = [text for text in seldom.warnings if text.startswith("too little data to check")]
-    assert f"factor of {seldom.goodness.detectable:.1f}" in blind
-    nearly = bdes.fit(simulated_log(bdes.Instance([0.99, 0.99], [1.0, 0.98], 0.2), 30, 20, seed=9))
-    assert any(text.startswith("failed to pay fewer than 30") for text in nearly.warnings)
-    one_arm = bdes.fit(bdes.Log([0] * 5000, [0, 1, 1, 0, 0] * 1000))
-    assert any("the state hardly varied" in text for text in one_arm.warnings)
-    settled = simulated_log(bdes.Instance([0.5, 0.3], [0.4, 0.8], 0.3), 1, 50_000, seed=10)
-    scale = [text for text in bdes.fit(settled).warnings if "common factor" in text]
-    assert len(scale) == 1
-    assert not bdes.fit(simulated_log(ADS, users=1000, rows=50, seed=11)).warnings
-    edge = bdes.Instance([0.9, 0.5], [0.0, 1.0], 0.3)
-    at_edge = bdes.fit(simulated_log(edge, users=2000, rows=40, seed=12)).warnings
-    assert "b is at its boundary 0 for arm 0" in at_edge
-    assert "b is at its boundary 1 for arm 1" in at_edge
-
-
 def test_goodness_of_fit_sees_a_wrong_model() -> None:
     right = simulated_log(ADS, users=600, rows=50, seed=13)
     assert bdes.fit(right).goodness.p_value > 0.01
@@ -279,38 +257,6 @@ def test_goodness_of_fit_sees_a_wrong_model() -> None:
     assert check.rows.sum() == right.n_rows
     assert check.observed @ check.rows == pytest.approx(tired.sum())
     assert check.p_value < 1e-6
-
-
-CONTRADICTED = "the log contradicts the rate that was"
-
-
-@pytest.mark.parametrize(
-    ("lam", "side"),
-    [
-        (1.0, "given: a lower"),
-        (0.3, "given: a lower"),
-        (0.03, "given: a higher"),
-        (0.0, "given: a higher"),
-        (bdes.RatePrediction(0.99, 0.05), "predicted: a lower"),
-        (bdes.RatePrediction(0.001, 0.1), "predicted: a higher"),
-    ],
-)
-def test_a_rate_that_the_log_contradicts_is_warned_of(
-    lam: float | bdes.RatePrediction, side: str
-) -> None:
-    log = simulated_log(ADS, users=600, rows=50, seed=15)
-    (warning,) = (text for text in bdes.fit(log, lam=lam).warnings if "contradicts" in text)
-    assert warning.startswith(f"{CONTRADICTED} {side}")
-
-
-def test_a_rate_that_is_right_or_at_its_boundary_is_not_warned_of() -> None:
-    for seed in range(20):
-        log = simulated_log(ADS, users=200, rows=50, seed=100 + seed)
-        for lam in (ADS.lam, bdes.RatePrediction(ADS.lam, 0.1)):
-            assert not any("contradicts" in text for text in bdes.fit(log, lam=lam).warnings)
-    for lam in (0.0, 1.0):
-        log = simulated_log(bdes.Instance(ADS.r, ADS.b, lam), users=200, rows=50, seed=16)
-        assert not any("contradicts" in text for text in bdes.fit(log, lam=lam).warnings)
 
 
 def test_with_a_predicted_rate_the_likelihood_is_the_largest_at_that_rate() -> None:
@@ -368,57 +314,6 @@ def test_the_same_log_gives_the_same_fit_bit_for_bit(log: bdes.Log, found: bdes.
     assert again.covariance.tobytes() == found.covariance.tobytes()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([], []), "has no rows"),
-        (([0, 1], [0]), "one reward per row"),
-        (([0, -1], [0, 1]), "row 1"),
-        (([0, 0.5], [0, 1]), "row 1.*got 0.5"),
-        (([0, 1], [0, 2]), "rewards, row 1.*got 2"),
-        (([0, 1], [0, float("nan")]), "rewards, row 1"),
-        (([0, 5000], [0, 1]), "from 0 to 999"),
-        ((["a"], [1]), "one number per row"),
-        (([[0]], [[1]]), "one number per row"),
-        (([0, 1], [0, 1], [1]), "begin with row 0"),
-        (([0, 1], [0, 1], [0, 2]), "lie below 2"),
-        (([0, 1], [0, 1], [0, 0]), "must increase"),
-        (([0, 1], [0, 1], [0], ["a"]), "has no name"),
-        (([0, 1], [0, 1], [0], ["a", "a"]), "same name"),
-    ],
-)
-def test_a_malformed_log_is_refused(arguments: tuple[object, ...], message: str) -> None:
-    with pytest.raises(bdes.InvalidValueError, match=message):
-        bdes.Log(*arguments)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("users", "message"),
-    [
-        ([1, 2], "one user per row, got 2 for 3"),
-        ([[1], [2, 3], [4]], "one user per row"),
-        ([[1, 2, 3]], "one user per row"),
-        ([1.0, np.nan, 1.0], "row 1: has no user"),
-        ([np.nan, np.nan, 1.0], "row 0: has no user"),
-        (["a", None, "b"], "row 1: has no user"),
-        ([None, "a", "b"], "row 0: has no user"),
-        ([{}, {1: 2}, {}], "numbers or text"),
-    ],
-)
-def test_users_that_are_none_are_refused(users: list[object], message: str) -> None:
-    with pytest.raises(bdes.InvalidValueError, match=message):
-        bdes.Log.of_users(users, [0, 0, 0], [1, 1, 1])  # type: ignore[arg-type]
-    with pytest.raises(bdes.InvalidValueError, match="arms"):
-        bdes.Log.of_users([1, 2], [[0], [0, 1]], [1, 1])  # type: ignore[list-item]
-
-
-def test_users_must_stand_together() -> None:
-    with pytest.raises(bdes.InvalidValueError, match="stand together"):
-        bdes.Log.of_users([1, 2, 1], [0, 0, 0], [1, 1, 1])
-    named = bdes.Log.of_users([1, 1], [0, 0], [1, 1], names=["a", "b"])
-    assert (named.n_arms, named.n_sequences) == (2, 1)
-
-
 @pytest.mark.parametrize("wrong", [{"lam": 2.0}, {"lam": -0.1}, {"q0": -1.0}, {"q0": np.nan}])
 def test_a_wrong_rate_or_state_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(bdes.InvalidValueError):
@@ -467,3 +362,13 @@ def test_an_arm_that_was_never_played_leaves_the_others_alone() -> None:
     spread = [np.array([draw.b[0] for draw in found.draws(2000, np.random.default_rng(0))]).std()
               for found in (alone, beside)]  # fmt: skip
     assert spread[1] == pytest.approx(spread[0], rel=0.1)
+
+
+@pytest.mark.parametrize("seed", [4, 26, 35, 36, 38])
+def test_the_largest_likelihood_of_few_rows_is_on_the_highest_hill(seed: int) -> None:
+    # The estimate is on another: from there alone, these were lower by 0.1 to 0.8.
+    world = bdes.Instance([0.5, 0.4, 0.6], [0.5, 0.6, 0.7], 0.01)
+    log = simulated_log(world, users=1, rows=30, seed=seed)
+    found = bdes.fit(log).evolving.log_likelihood
+    for rate in (0.05, 0.2, 0.5, 0.8, 1.0):
+        assert bdes.fit(log, lam=rate).evolving.log_likelihood < found + 0.02

@@ -123,3 +123,39 @@ def test_other_designs_cover_too_and_near_boundaries_no_less(
     assert (study.covered >= 0.92).all()
     assert 0.93 <= study.covered.mean() <= 0.975
     assert (study.error <= 1.3).all()
+
+
+def many_arms(seed: int) -> bdes.Log:
+    """Return a log of 40 arms with some 50 rows each."""
+    rng = np.random.default_rng(seed)
+    world = bdes.Instance(rng.uniform(0.2, 0.8, 40), rng.uniform(0.1, 0.9, 40), 0.2)
+    return simulated_log(world, users=40, rows=50, seed=seed)
+
+
+def test_many_arms_with_few_rows_each_are_no_misfit() -> None:
+    # The priors' pull on 80 parameters once passed for misfit, in 37 of 100 such logs.
+    checks = [bdes.fit(many_arms(seed)).goodness for seed in range(12)]
+    assert sum(check.p_value < 0.01 for check in checks) <= 1
+    # The mean of 12 chi-squares over their freedom, known to 10 %; it was 1.75.
+    assert 0.65 < np.mean([check.statistic / check.freedom for check in checks]) < 1.35
+
+
+def test_misfit_is_seen_with_many_arms_and_few_rows_each() -> None:
+    log = many_arms(0)
+    # Rewards come and go with the place in a sequence, whatever the arms.
+    likely = np.where(np.tile(np.arange(50), 40) % 20 < 10, 0.8, 0.1)
+    rewards = np.random.default_rng(1).random(log.n_rows) < likely
+    assert bdes.fit(bdes.Log(log.arms, rewards, log.starts)).goodness.p_value < 0.01
+
+
+# Of 20 arms, more rows: with fewer, profile intervals would take many minutes.
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_arms", "users"), [(3, 40), (10, 20), (20, 100), (40, 40)])
+def test_the_check_raises_a_false_alarm_in_one_of_a_hundred_logs(n_arms: int, users: int) -> None:
+    rng = np.random.default_rng(n_arms)
+    p_values = []
+    for seed in range(300):
+        world = bdes.Instance(rng.uniform(0.2, 0.8, n_arms), rng.uniform(0.1, 0.9, n_arms), 0.2)
+        log = simulated_log(world, users, rows=50, seed=seed)
+        p_values.append(bdes.fit(log).goodness.p_value)
+    assert np.mean(np.array(p_values) < 0.01) <= 0.03

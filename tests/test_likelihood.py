@@ -144,13 +144,41 @@ def test_compact_rows_and_fractional_rewards_are_taken() -> None:
     assert half == pytest.approx(0.5 * np.log(mean) + 0.5 * np.log(1 - mean))
 
 
+def test_lists_and_truth_values_are_taken_as_arrays_are() -> None:
+    instance, arms, rewards = a_log(3, 60, 0.2)
+    value = bdes.likelihood_of(instance, arms, rewards, np.array([0, 20])).value
+    assert bdes.likelihood_of(instance, arms.tolist(), rewards.tolist(), [0, 20]).value == value
+    paid = rewards == 1
+    assert bdes.likelihood_of(instance, arms.astype(np.uint8), paid, [0, 20]).value == value
+    assert bdes.likelihood_of(instance, [], []).value == 0
+
+
 @pytest.mark.parametrize(
-    ("arms", "rewards"),
-    [([0, 3], [0, 1]), ([0, -1], [0, 1]), ([0, 1], [0])],
+    ("arms", "rewards", "starts", "message"),
+    [
+        ([0, 3], [0, 1], None, "arms, row 1: expected a number from 0 to 2, got 3"),
+        ([0, -1], [0, 1], None, "arms, row 1"),
+        ([0.0, 1.0], [0, 1], None, "arms: expected one whole number per row"),
+        ([True, False], [0, 1], None, "arms: expected one whole number per row"),
+        ([[0], [1, 2]], [0, 1], None, "arms: expected one whole number per row"),
+        ([0, 1], [0], None, "one reward per arm pulled, got 1 for 2"),
+        ([0, 1], [0, 5], None, "rewards, row 1: expected a number from 0 to 1, got 5"),
+        ([0, 1], [0, np.nan], None, "rewards, row 1"),
+        ([0, 1], ["0", "1"], None, "rewards: expected one number per row"),
+        ([0, 1], [0, 1], [0, 2], "starts, row 1: expected a number from 0 to 1, got 2"),
+        ([0, 1], [0, 1], [1, 0], "starts must increase"),
+        ([0, 1], [0, 1], [1, 1], "starts must increase"),
+    ],
 )
-def test_arms_that_do_not_exist_and_ragged_rows_are_refused(
-    arms: list[int], rewards: list[int]
+def test_rows_that_cannot_be_swept_are_refused(
+    arms: list[int], rewards: list[float], starts: list[int] | None, message: str
 ) -> None:
     instance = bdes.Instance([0.5, 0.5, 0.5], [0.5, 0.5, 0.5], 0.1)
-    with pytest.raises(bdes.InvalidValueError):
-        bdes.likelihood_of(instance, np.array(arms), np.array(rewards))
+    with pytest.raises(bdes.InvalidValueError, match=message):
+        bdes.likelihood_of(instance, arms, rewards, starts)
+
+
+def test_a_state_of_other_arms_is_refused() -> None:
+    instance, arms, rewards = a_log(3, 10, 0.2)
+    with pytest.raises(bdes.InvalidValueError, match=r"must come from fresh_state\(3, q0\)"):
+        bdes.likelihood_of(instance, arms, rewards, state=bdes.fresh_state(2, 1.0))

@@ -1,5 +1,7 @@
 """Logs from files: what is read, and what is refused by its line."""
 
+import io
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +54,10 @@ def test_without_user_and_order_the_file_is_one_sequence(tmp_path: Path) -> None
         HEAD + '"u","1","a","1"\n"u","2","a","0"\n',
         HEAD + "u,1.5,a,true\nu,2.5,a,False\n",
         HEAD + "u,1.5,a,1.0\nu,2,a,0.0\n",
+        HEAD + "u,1.5,a,1.00\nu,2,a,0e0\n",
+        HEAD + "u,0.1234567890123456788,a,1\nu,0.1234567890123456789,a,0\n",  # as floats, the same
+        HEAD + "u,9007199254740992,a,1\nu,9007199254740992.5,a,0\n",
+        HEAD.replace(",", " ,\t") + 'u, 1, "a", 1\nu, 2, "a", 0\n',
         HEAD + "u,2024-01-01T00:00:00Z,a,1\nu,2024-01-01 00:00:01+00:00,a,0\n",
         HEAD + "u,1700000000000000000,a,1\nu,1700000000000000001,a,0\n",  # nanoseconds
     ],
@@ -92,6 +98,18 @@ def test_files_as_tools_write_them_are_taken(tmp_path: Path, text: str) -> None:
             "line 3: order '2024-01-01T00:00:00.000000001' comes after",
         ),
         ("u,2024-01-01T00:00:00.0000000001,a,1\n", "line 2: .* finer than nanoseconds"),
+        (
+            "u,2024-01-01T00:00Z,a,1\nu,2024-01-02,a,1\n",
+            "line 3: order '2024-01-02' has no time zone, and the first has one",
+        ),
+        (
+            "u,2024-01-01,a,1\nv,2024-01-01T00:00+01:00,a,1\n",
+            "line 3: .* has a time zone, and the first has none",
+        ),
+        ("u,0.1,a,1\nu,0.10,a,1\n", "line 3: order '0.10' is there twice"),
+        ("u,1,a,1\nu,1_000,a,1\n", "line 3: order '1_000' is no finite number"),
+        ("u,1_000,a,1\n", "line 2: order '1_000' is no number and no ISO"),
+        ("u,1,a,1_0\n", "line 2: a reward is 0 or 1, got '1_0'"),
         ("u,soon,a,1\n", "line 2: order 'soon' is no number and no ISO 8601 moment"),
         ("u,1,a,1\nu,later,a,1\n", "line 3: order 'later' is no finite number"),
         ("u,2024-01-01,a,1\nu,7,a,1\n", "line 3: order '7' is no number and no ISO"),
@@ -120,7 +138,7 @@ def test_the_arm_s_column_is_not_the_user_s(tmp_path: Path) -> None:
 def test_missing_and_doubled_columns_and_files_are_told(tmp_path: Path) -> None:
     with pytest.raises(bdes.InvalidValueError, match=r"no column 'clik'\. Did you mean 'click'"):
         read(tmp_path, HEAD, bdes.Columns(arm="ad", reward="clik"))
-    with pytest.raises(bdes.InvalidValueError, match="two columns 'ad'"):
+    with pytest.raises(bdes.InvalidValueError, match=r"two columns 'ad'$"):
         read(tmp_path, "ad,ad,click\n", bdes.Columns(arm="ad", reward="click"))
     with pytest.raises(bdes.InvalidValueError, match=r"cannot read nowhere\.csv: No such file"):
         bdes.read_log(tmp_path / "nowhere.csv")
@@ -176,7 +194,7 @@ def test_white_space_around_cells_is_no_part_of_them(tmp_path: Path) -> None:
 
 def test_moments_are_told_apart_to_the_nanosecond(tmp_path: Path) -> None:
     times = ["2024-01-01T00:00:00.123456788Z", "2024-01-01T00:00:00.123456789Z",
-             "2024-01-01T00:00:00.12345679Z", "9999-01-01"]  # fmt: skip
+             "2024-01-01T00:00:00.12345679Z", "9999-01-01T00:00Z"]  # fmt: skip
     log = read(tmp_path, HEAD + "".join(f"u,{time},a,1\n" for time in times))
     assert log.n_rows == 4
 
@@ -205,6 +223,91 @@ def test_parquet_says_the_same_as_csv(tmp_path: Path) -> None:
     (tmp_path / "log.parquet").write_text("nonsense")
     with pytest.raises(bdes.InvalidValueError, match="is not a Parquet file"):
         bdes.read_log(tmp_path / "log.parquet", COLUMNS)
+
+
+def test_parquet_is_known_by_its_first_bytes(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    table = pa.table({" arm": ["a", "b"], "reward": [1, 0], "more": [0, 0]})
+    pq.write_table(table, tmp_path / "log.pq")
+    unused: list[str] = []
+    log = bdes.read_log(tmp_path / "log.pq", on_unused=unused.extend)
+    assert log.names == ("a", "b")
+    assert unused == ["more"]
+    with (tmp_path / "log.pq").open("rb") as file:
+        assert bdes.read_log(file).n_rows == 2
+
+
+def test_an_open_file_is_read_and_left_open() -> None:
+    file = io.BytesIO(b"arm,reward\na,1\n")
+    assert bdes.read_log(file).names == ("a",)
+    assert not file.closed
+    with pytest.raises(bdes.InvalidValueError, match="log, line 2: a reward is 0 or 1"):
+        bdes.read_log(io.BytesIO(b"arm,reward\na,2\n"))
+
+
+def test_columns_that_are_not_used_are_told(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(",arm, user ,reward,when\n0,0,a,1,7\n")
+    unused: list[str] = []
+    bdes.read_log(tmp_path / "log.csv", on_unused=unused.extend)
+    assert unused == ["(unnamed)", "user", "when"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "log.csv: is empty"),
+        (b"arm;reward\n0;1\n", "only heading is 'arm;reward': is the file separated by ';'"),
+        (b"arm\treward\n0\t1\n", r"is the file separated by '\\t'"),
+        (b"\x1f\x8b\x08\x00", "log.csv is compressed: pipe it through zcat into 'bdes fit -'"),
+        (b"BZh91AY", "log.csv is compressed: pipe it through bzcat into 'bdes fit -'"),
+    ],
+)
+def test_a_file_that_is_no_csv_is_told_for_what_it_is(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    (tmp_path / "log.csv").write_bytes(content)
+    with pytest.raises(bdes.InvalidValueError, match=message):
+        bdes.read_log(tmp_path / "log.csv")
+
+
+def test_a_folder_is_called_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(bdes.InvalidValueError, match="it is a folder, not a file"):
+        bdes.read_log(tmp_path)
+
+
+def test_a_column_has_one_role() -> None:
+    with pytest.raises(bdes.InvalidValueError, match="'ad' cannot be both the arm and the user"):
+        bdes.Columns(arm="ad", user="ad")
+
+
+def test_the_rows_of_a_file_are_mapped_not_copied(tmp_path: Path) -> None:
+    log = read(tmp_path, HEAD + "u,1,a,1\nu,2,a,0\n")
+    assert isinstance(log.arms.base, np.memmap)
+    assert np.shares_memory(log.first(1).rewards, log.rewards)
+
+
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    (tmp_path / "log.csv").write_text("arm,reward\n" + "0,1\n" * 5000)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6000, before[1]))  # in the midst of a chunk
+    try:
+        with pytest.raises(
+            bdes.InvalidValueError, match=r"cannot keep the rows in .*: File too large; set TMPDIR"
+        ):
+            bdes.read_log(tmp_path / "log.csv")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_no_place_for_temporary_files_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(bdes.InvalidValueError, match=r"cannot keep the rows in .*nowhere: No such"):
+        bdes.read_log(io.BytesIO(b"arm,reward\na,1\n"))
 
 
 def test_progress_goes_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

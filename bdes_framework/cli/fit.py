@@ -1,6 +1,7 @@
 """``bdes fit``: from a log of pulls to arms that ``bdes plan`` and experiments take."""
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from bdes_framework.cli.files import replace_file
 from bdes_framework.coordinates import RatePrediction
+from bdes_framework.errors import InvalidValueError
 from bdes_framework.fits import Fit
 from bdes_framework.fitting import fit as fit_log
 from bdes_framework.goodness import SIGNIFICANT
@@ -21,14 +23,16 @@ from bdes_framework.identification import BLIND
 from bdes_framework.logfiles import read_log
 from bdes_framework.logs import Log
 from bdes_framework.logspool import Columns
-from bdes_framework.model import Instance
-from bdes_framework.text import one_line, quoted
+from bdes_framework.model import Instance, as_rate, as_state
+from bdes_framework.text import listed, one_line, quoted
 
 _LONGEST_NAME = 40
+_ENDLESS = 10_000
+"""Characters a line, where no terminal wraps it: what is piped is read line by line."""
 
 
 @click.command()
-@click.argument("log", type=click.Path(path_type=Path))
+@click.argument("log")
 @click.option("--arm", default="arm", show_default=True, metavar="COLUMN", help="The arm played.")
 @click.option("--reward", default="reward", show_default=True, metavar="COLUMN", help="0 or 1.")
 @click.option("--user", metavar="COLUMN",
@@ -43,7 +47,7 @@ _LONGEST_NAME = 40
 @click.option("--out", type=click.Path(path_type=Path),
               help="Write a .toml or .json file, for 'bdes plan' and experiments.")  # fmt: skip
 def fit(
-    log: Path,
+    log: str,
     arm: str,
     reward: str,
     user: str | None,
@@ -53,37 +57,53 @@ def fit(
     q0: str,
     out: Path | None,
 ) -> None:
-    """Estimate r, b and lam from LOG, a CSV or Parquet file of pulls.
+    """Estimate r, b and lam from LOG, a CSV or Parquet file of pulls, or - for CSV from a pipe.
 
     One row a pull, sorted by user and then by order.
     """
-    if out is not None and out.suffix not in (".toml", ".json"):
-        raise click.UsageError(f"--out must end in .toml or .json, got {quoted(out.name)}")
-    if out is not None and not out.parent.is_dir():
-        raise click.UsageError(f"cannot write {out}: there is no such folder")
-    rate, state = _rate(lam, lam_deviation), _state(q0)
-    console = Console()
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    # All that was asked for is checked before a long file is read.
+    if out is not None:
+        _check_out(out)
+    rate, state, columns = _rate(lam, lam_deviation), _state(q0), Columns(arm, reward, user, order)
+    unused: list[str] = []
+    errors = Console(stderr=True)
+    with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
         reading = progress.add_task("reading", total=1.0)
-        columns = Columns(arm, reward, user, order)
-        rows = read_log(log, columns, lambda done: progress.update(reading, completed=done))
+        rows = read_log(
+            sys.stdin.buffer if log == "-" else log,
+            columns,
+            lambda done: progress.update(reading, completed=done),
+            unused.extend,
+        )
         progress.update(reading, completed=1.0)
         progress.add_task(f"fitting {rows.n_rows:,} rows", total=None)
         found = fit_log(rows, lam=rate, q0=state)
-    _show(console, found, rows)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_ENDLESS)
+    _show(console, found, rows, unused)
     if out is not None:
         _write(out, found, rows)
         console.print(Text(f"wrote {out}"))
 
 
+def _check_out(out: Path) -> None:
+    if out.suffix not in (".toml", ".json"):
+        raise click.UsageError(f"--out must end in .toml or .json, got {quoted(out.name)}")
+    if not out.parent.is_dir():
+        raise click.UsageError(f"cannot write {out}: there is no such folder")
+    if out.is_dir():
+        raise click.UsageError(f"cannot write {out}: it is a folder")
+
+
 def _rate(lam: float | None, deviation: float | None) -> float | RatePrediction | None:
-    if deviation is None:
-        return lam
-    if lam is None:
+    if deviation is not None and lam is None:
         raise click.UsageError("--lam-deviation needs --lam, the predicted rate")
     try:
-        return RatePrediction(lam, deviation)
-    except ValueError as error:
+        if deviation is not None and lam is not None:
+            return RatePrediction(lam, deviation)
+        return None if lam is None else as_rate(lam)
+    except InvalidValueError as error:
         raise click.UsageError(str(error)) from None
 
 
@@ -91,14 +111,18 @@ def _state(q0: str) -> float | None:
     if q0 == "unknown":
         return None
     try:
-        return float(q0)
+        number = float(q0)
     except ValueError:
         raise click.UsageError(f"--q0 needs a number or 'unknown', got {quoted(q0)}") from None
+    try:
+        return as_state(number)
+    except InvalidValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
-def _show(console: Console, found: Fit, log: Log) -> None:
+def _show(console: Console, found: Fit, log: Log, unused: list[str]) -> None:
     summary = Table.grid(padding=(0, 2))
-    for name, text in _summary(found, log):
+    for name, text in _summary(found, log, unused):
         summary.add_row(Text(name, style="bold"), Text(text))
     console.print(summary)
     arms = Table(pad_edge=False, box=None, header_style="bold")
@@ -110,9 +134,9 @@ def _show(console: Console, found: Fit, log: Log) -> None:
         cells = (
             one_line(name, _LONGEST_NAME),
             f"{found.pulls[arm]:,}",
-            f"{found.instance.r[arm]:.4f}",
+            _number(found.instance.r[arm]),
             _interval(*found.r_interval[arm]),
-            f"{found.instance.b[arm]:.4f}",
+            _number(found.instance.b[arm]),
             _interval(*found.b_interval[arm]),
         )
         arms.add_row(*map(Text, cells))
@@ -121,33 +145,41 @@ def _show(console: Console, found: Fit, log: Log) -> None:
         console.print(Text(f"warning: {warning}", style="yellow"))
 
 
-def _summary(found: Fit, log: Log) -> Iterator[tuple[str, str]]:
-    yield "rows", f"{log.n_rows:,} in {log.n_sequences:,} sequences"
+def _summary(found: Fit, log: Log, unused: list[str]) -> Iterator[tuple[str, str]]:
+    plural = "" if log.n_sequences == 1 else "s"
+    yield "rows", f"{log.n_rows:,} in {log.n_sequences:,} sequence{plural}"
+    if unused:
+        yield "not used", f"column{'s' if len(unused) > 1 else ''} {listed(unused)}"
     low, high = found.lam_interval
     rate = f"{found.instance.lam:.4g}"
     yield "lam", f"{rate}, known" if low == high else f"{rate} ({low:.4g} to {high:.4g})"
     evolving, stationary = found.evolving, found.stationary
-    yield "log-likelihood", f"{evolving.log_likelihood:,.1f}"
+    yield "log-likelihood", f"{evolving.log_likelihood:z,.1f}"
     aic, bic = evolving.aic - stationary.aic, evolving.bic - stationary.bic
-    better = "better" if bic < 0 else "no better"
-    yield (
-        "against no state",
-        f"AIC {aic:+,.1f}, BIC {bic:+,.1f}: the state explains the log {better}",
-    )
+    verdict = f"the state explains the log {'better' if bic < 0 else 'no better'}"
+    if (aic < 0) != (bic < 0):
+        verdict = "they disagree on whether the state explains the log better"
+    yield "against no state", f"AIC {aic:+z,.1f}, BIC {bic:+z,.1f}: {verdict}"
     check = found.goodness
     verdict = "no sign of misfit"
     if check.p_value < SIGNIFICANT:
         verdict = "the model does not describe the log"
     elif check.detectable > BLIND:
         verdict = "too little data to tell"
+    statistic = f"{check.statistic:{'.1f' if check.statistic < 1e5 else '.3g'}}"
     yield (
         "goodness of fit",
-        f"chi-square {check.statistic:.1f} on {check.freedom}, p = {check.p_value:.2g}: {verdict}",
+        f"chi-square {statistic} on {check.freedom}, p = {check.p_value:.2g}: {verdict}",
     )
 
 
 def _interval(low: float, high: float) -> str:
-    return f"{low:.4f} to {high:.4f}"
+    return f"{_number(low)} to {_number(high)}"
+
+
+def _number(value: float) -> str:
+    """Return four decimals, or, of a b that has no bound to speak of, three digits."""
+    return f"{value:.4f}" if value < 1000 else f"{value:.3g}"
 
 
 def _write(out: Path, found: Fit, log: Log) -> None:
