@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from bdes_framework.likelihood import likelihood_of as likelihood_of
     from bdes_framework.likelihood import sweep_information as sweep_information
     from bdes_framework.likelihood import sweep_log_likelihood as sweep_log_likelihood
+    from bdes_framework.likelihood import sweep_log_likelihoods as sweep_log_likelihoods
     from bdes_framework.loading import PluginsConfig as PluginsConfig
     from bdes_framework.loading import load_plugins as load_plugins
     from bdes_framework.logfiles import read_log as read_log
@@ -124,7 +125,8 @@ _HOMES = {
     " NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef"
     " Reference",
     "kernels": "Record World compiled play_round sweep_block sweep_states",
-    "likelihood": "Likelihood fresh_state likelihood_of sweep_information sweep_log_likelihood",
+    "likelihood": "Likelihood fresh_state likelihood_of sweep_information sweep_log_likelihood "
+    "sweep_log_likelihoods",
     "loading": "PluginsConfig load_plugins",
     "logfiles": "read_log",
     "logs": "Log",

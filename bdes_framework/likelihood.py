@@ -230,6 +230,57 @@ def sweep_log_likelihood(
 
 
 @compiled
+def sweep_log_likelihoods(
+    arms: AnyIntArray,
+    rewards: AnyRewards,
+    r: FloatArray,
+    b: FloatArray,
+    lam: FloatArray,
+    q: FloatArray,
+    totals: FloatArray,
+) -> None:
+    """Fill in the log-likelihoods of one sequence under n instances, and move their states.
+
+    The same bits as :func:`sweep_log_likelihood`, instance by instance, in a third of the time
+    for a dozen of them: the rows are read once, and no instance waits for another.
+
+    Parameters
+    ----------
+    arms, rewards : arrays, shape (rows,)
+        The sequence. Arms must exist: nothing is checked.
+    r, b : arrays of float, shape (K, n)
+        A column an instance.
+    lam : array of float, shape (n,)
+        Their rates.
+    q : array of float, shape (n,)
+        Their states; after the sweep, those after the rows.
+    totals : array of float, shape (n,)
+        Their log-likelihoods, filled in.
+    """
+    product = np.ones(q.size)
+    totals[:] = 0.0
+    for t in range(arms.size):
+        arm = arms[t]
+        y = float(rewards[t])
+        if y == 0.0 or y == 1.0:
+            for i in range(q.size):
+                mu = paying_probability(r[arm, i], q[i])
+                # One of the two, without a branch: so that several are computed at once.
+                product[i] *= y * mu + (1.0 - y) * (1.0 - mu)
+                q[i] = q[i] + lam[i] * (b[arm, i] - q[i])
+        else:
+            for i in range(q.size):
+                totals[i] += _of_fraction(paying_probability(r[arm, i], q[i]), y)
+                q[i] = q[i] + lam[i] * (b[arm, i] - q[i])
+        if t % _ROWS_AT_ONCE == _ROWS_AT_ONCE - 1:
+            for i in range(q.size):
+                totals[i] += math.log(product[i])
+                product[i] = 1.0
+    for i in range(q.size):
+        totals[i] += math.log(product[i])
+
+
+@compiled
 def sweep_information(
     arms: AnyIntArray,
     rewards: AnyRewards,

@@ -135,6 +135,25 @@ def test_the_value_alone_is_the_same_value() -> None:
     assert last == instance.state_after(arms[100:])
 
 
+@pytest.mark.parametrize("n", [1, 7])
+@pytest.mark.parametrize("binary", [True, False])
+def test_many_instances_at_once_give_the_bits_of_each_alone(n: int, binary: bool) -> None:
+    _, arms, rewards = a_log(3, 301, 0.2)
+    rng = np.random.default_rng(n)
+    if not binary:
+        rewards = np.where(rng.random(301) < 0.3, rng.random(301), rewards)
+    r, b, lam = rng.random((3, n)), rng.random((3, n)), rng.random(n)
+    starts, q, totals = rng.random(n), np.empty(n), np.empty(n)
+    q[:] = starts
+    bdes.sweep_log_likelihoods(arms, rewards, r, b, lam, q, totals)
+    for i in range(n):
+        alone = bdes.sweep_log_likelihood(
+            arms, rewards, np.empty(0, np.int64), r[:, i].copy(), b[:, i].copy(), lam[i], 1.0,
+            starts[i],
+        )  # fmt: skip
+        assert alone == (totals[i], q[i])
+
+
 def test_compact_rows_and_fractional_rewards_are_taken() -> None:
     instance, arms, rewards = a_log(3, 300, 0.2)
     compact = bdes.likelihood_of(instance, arms.astype(np.int16), rewards.astype(np.int8))

@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -314,10 +313,10 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Offered:
         offered.moved = self.may_have_moved
         return found
 
-    def long_shots(self: Posterior, left: int) -> Iterator[tuple[Draw, float, float]]:
-        for draw, state, price in really_shoot(self, left):
-            offered.shots.append((draw, price))
-            yield draw, state, price
+    def long_shots(self: Posterior, left: int) -> list[tuple[Draw, float, float]]:
+        found = really_shoot(self, left)
+        offered.shots = [(draw, price) for draw, _, price in found]
+        return found
 
     monkeypatch.setattr(Posterior, "draws", draws)
     monkeypatch.setattr(Posterior, "long_shots", long_shots)

@@ -241,7 +241,7 @@ def test_long_shots_raise_one_end_state_each_as_far_as_the_log_allows(
     posterior, arms, rewards = fitted(lam, 3_000)
     best = posterior.best
     most = likelihood_of(Instance(best.r, best.b, best.lam), arms, rewards).value
-    shots = list(posterior.long_shots(left))
+    shots = posterior.long_shots(left)
     assert len(shots) == 3
     for arm, (draw, state, price) in enumerate(shots):
         drawn = Instance(draw.r, draw.b, draw.lam)
@@ -271,7 +271,7 @@ def test_long_shots_are_longer_where_trials_are_cheap_and_end_when_they_cannot_p
 def test_there_are_no_long_shots_while_the_state_has_not_moved() -> None:
     posterior, _, _ = fitted(1e-6, 3_000)
     assert not posterior.may_have_moved
-    assert list(posterior.long_shots(100_000)) == []
+    assert posterior.long_shots(100_000) == []
 
 
 # -- known limits -----------------------------------------------------------------------------

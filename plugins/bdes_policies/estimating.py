@@ -9,7 +9,6 @@ tails are about those of the Beta distribution that r then has.
 """
 
 import math
-from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.random import Generator
@@ -20,8 +19,8 @@ from bdes_framework import (
     IntArray,
     fresh_state,
     sweep_information,
-    sweep_log_likelihood,
 )
+from bdes_policies.drawing import bring_back, from_logit, unpack
 from bdes_policies.modes import (
     FARTHEST,
     Draw,
@@ -30,7 +29,6 @@ from bdes_policies.modes import (
     from_logits,
     logit,
     same_place,
-    within_bounds,
 )
 
 _MOST_STEPS = 8
@@ -51,8 +49,6 @@ _EARLY_SHARE = 0.25
 few pulls may be a whim of chance."""
 _LEARNING_TIME = 4.0
 """Times 1/lam: learning an end state and using it takes about this many rounds."""
-_SLACK = 2.0
-_LEAST_SHARE = 0.02
 _NEAREST_SHOT = 1.96
 """Deviations from the mode: a long shot's least."""
 _AFFORDABLE = 0.1
@@ -228,50 +224,49 @@ class Posterior:
         evidence = np.array([mode.evidence for mode in self._modes])
         weights = np.cumsum(np.exp(evidence - evidence[0]))
         picks = np.searchsorted(weights, rng.random(len(luck)) * weights[-1], side="right")
-        widths = [self._width(mode, width, left) for mode in self._modes]
-        return [
-            self._plausible(self._modes[pick], deviates, widths[pick], left)
-            for pick, deviates in zip(picks.tolist(), luck, strict=True)
-        ]
-
-    def _plausible(
-        self, mode: Mode, luck: FloatArray, width: float, left: int
-    ) -> tuple[Draw, float]:
-        """Return a draw that is about as likely as a normal posterior says it is.
-
-        Far from the mode, or where lam is hardly known, the posterior is not normal at all.
-        A draw that the log itself contradicts is brought half-way back until it does not.
-        """
-        deviates = self._scaled(mode, luck, width, left)
-        step = mode.deviations @ deviates
-        expected_loss = 0.5 * float(deviates @ deviates)
-        return self._brought_back(mode, step, 0.5, lambda share: share**2 * expected_loss)
+        deviates = np.empty((len(luck), 2 * self._n_arms + 1))
+        steps = np.empty_like(deviates)
+        for pick, mode in enumerate(self._modes):
+            of_mode = picks == pick
+            scaled = self._scaled(mode, luck[of_mode], self._width(mode, width, left), left)
+            deviates[of_mode], steps[of_mode] = scaled, scaled @ mode.deviations.T
+        modes = [self._modes[pick] for pick in picks.tolist()]
+        return self._brought_back(modes, steps, 0.5 * np.square(deviates).sum(axis=1))
 
     def _brought_back(
-        self, mode: Mode, step: FloatArray, by: float, expected_loss: Callable[[float], float]
-    ) -> tuple[Draw, float]:
-        """Return the instance a step from a mode, or a share of a step if the log contradicts."""
-        share = 1.0
-        while True:
-            draw = within_bounds(self._unpack(mode, share * step), self._arms.size)
-            self.rows_swept += self._arms.size
-            likelihood, state = sweep_log_likelihood(
-                self._arms,
-                self._rewards,
-                _NO_STARTS,
-                draw.r,
-                draw.b,
-                draw.lam,
-                self._q0,
-                self._q0,
-            )
-            loss = mode.likelihood - likelihood
-            if loss <= expected_loss(share) + _SLACK or share < _LEAST_SHARE:
-                return draw, state
-            share *= by
+        self,
+        modes: list[Mode],
+        steps: FloatArray,
+        expected_loss: FloatArray,
+        *,
+        falls: bool = True,
+        by: float = 0.5,
+    ) -> list[tuple[Draw, float]]:
+        """Return instances some steps from modes, shorter ones where the log contradicts."""
+        n, k = len(modes), self._n_arms
+        r, b, lam, state = np.empty((n, k)), np.empty((n, k)), np.empty(n), np.empty(n)
+        self.rows_swept += bring_back(
+            self._arms,
+            self._rewards,
+            self._q0,
+            self._prior.lam if self._prior.known else -1.0,
+            np.array([mode.centre for mode in modes]),
+            steps,
+            np.array([mode.scale_is_known for mode in modes]),
+            np.array([mode.likelihood for mode in modes]),
+            expected_loss,
+            falls,
+            by,
+            r,
+            b,
+            lam,
+            state,
+        )
+        found = zip(r, b, lam.tolist(), state.tolist(), strict=True)
+        return [(Draw(its_r, its_b, rate), q) for its_r, its_b, rate, q in found]
 
-    def long_shots(self, left: int) -> Iterator[tuple[Draw, float, float]]:
-        """Yield for every arm the likeliest instance in which its end state is far larger.
+    def long_shots(self, left: int) -> list[tuple[Draw, float, float]]:
+        """Return for every arm the likeliest instance in which its end state is far larger.
 
         With each come the state that the pulls fitted have led to, if it is true, and its price:
         the share of all that the rounds left may pay which is to be taken off for trials that come
@@ -283,18 +278,20 @@ class Posterior:
         k = self._n_arms
         mode = self._modes[0]
         if mode.scale_is_known:
-            return
+            return []
         price_at_0 = _SAFETY * 2.0 / math.sqrt(self._values(mode)[2]) / left
         affordable = math.log(max(_AFFORDABLE / price_at_0, 1.0))
         far = max(_NEAREST_SHOT, math.sqrt(2 * affordable))
         price = price_at_0 * math.exp(0.5 * far**2)
         if price >= 1.0:
-            return
-        for towards in mode.deviations[k : 2 * k]:
-            # Everything else is where it is most likely to be, given that end state.
-            step = mode.deviations @ towards * (far / math.sqrt(towards @ towards))
-            # As far as the log allows for: where it says little the posterior is not normal.
-            yield *self._brought_back(mode, step, 0.7, lambda _: 0.5 * far**2), price
+            return []
+        towards = mode.deviations[k : 2 * k]
+        # Everything else is where it is most likely to be, given that end state.
+        steps = towards @ mode.deviations.T * (far / np.linalg.norm(towards, axis=1))[:, None]
+        # As far as the log allows for: where it says little the posterior is not normal.
+        expected = np.full(k, 0.5 * far**2)
+        shots = self._brought_back([mode] * k, steps, expected, falls=False, by=0.7)
+        return [(draw, state, price) for draw, state in shots]
 
     def _scaled(self, mode: Mode, luck: FloatArray, width: float, left: int) -> FloatArray:
         """Return deviates as wide as it pays to explore, of b, lam and r in this order.
@@ -304,12 +301,12 @@ class Posterior:
         moved there is little to learn but r, and that is sampled as wide as it is (Thompson).
         """
         k = self._n_arms
-        deviates = width * luck[: 2 * k + 1]
+        deviates = width * luck[:, : 2 * k + 1]
         if mode.scale_is_known:
-            deviates[:k] *= _EARLY_SHARE
-            deviates[k + 1 :] = luck[2 * k + 1 :]
-        lam = self._rate(mode, float(mode.deviations[-1, k:] @ deviates[k:]))
-        deviates[:k] *= min(1.0, lam * left / _WORTH_LEARNING)
+            deviates[:, :k] *= _EARLY_SHARE
+            deviates[:, k + 1 :] = luck[:, 2 * k + 1 :]
+        for one, step in zip(deviates, deviates[:, k:] @ mode.deviations[-1, k:], strict=True):
+            one[:k] *= min(1.0, self._rate(mode, float(step)) * left / _WORTH_LEARNING)
         return deviates
 
     def _width(self, mode: Mode, width: float, left: int) -> float:
@@ -342,13 +339,11 @@ class Posterior:
 
     def _unpack(self, mode: Mode, step: FloatArray) -> Draw:
         """Return the instance that lies a step away from a mode's centre."""
-        k = self._n_arms
-        there = mode.centre + step
-        r = from_logits(there[:k]) if mode.scale_is_known else np.exp(there[:k])
-        return Draw(r, np.exp(there[k : 2 * k]), self._rate(mode, float(step[-1])))
+        r, b = np.empty(self._n_arms), np.empty(self._n_arms)
+        unpack(mode.centre + step, mode.scale_is_known, r, b)
+        return Draw(r, b, self._rate(mode, float(step[-1])))
 
     def _rate(self, mode: Mode, step: float) -> float:
         if self._prior.known:
             return self._prior.lam
-        logit = min(max(float(mode.centre[-1]) + step, -FARTHEST), FARTHEST)
-        return 1.0 / (1.0 + math.exp(-logit))
+        return from_logit(float(mode.centre[-1]) + step)

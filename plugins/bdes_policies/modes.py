@@ -10,8 +10,6 @@ from bdes_framework import FloatArray
 
 FARTHEST = 25.0
 """Logits are kept this close to 0."""
-_FORGOTTEN = 7.0
-"""Once less than exp(-7) of the first state is left, nothing says what the scale is."""
 
 
 @frozen
@@ -67,17 +65,6 @@ class Mode:
     deviations: FloatArray = field(factory=lambda: np.empty(0))
     """Shape (2K+1, 2K+1): what standard normal deviates of b, lam and r, in this order, are
     multiplied by to get a step from the centre."""
-
-
-def within_bounds(draw: Draw, n_pulls: int) -> Draw:
-    """Bring r and b to at most 1: by a change of scale where the scale is anybody's guess."""
-    r, b = draw.r, draw.b
-    if n_pulls * math.log1p(-min(draw.lam, 1 - 1e-12)) < -_FORGOTTEN:
-        c = max(float(r.max()), 1.0)
-        r, b = r / c, b * c
-        c = min(max(float(b.max()), 1.0), 1.0 / float(r.max()))
-        r, b = r * c, b / c
-    return Draw(np.minimum(r, 1.0), np.minimum(b, 1.0), draw.lam)
 
 
 def same_place(one: Mode, other: Mode) -> bool:
