@@ -14,6 +14,7 @@ from benchmarks.measure import CompiledC, Row, best_seconds, print_rows
 MILLION = 1_000_000
 N_ARMS = 10
 ROWS_A_USER = 50
+DOZEN = 12
 # The same instance as in benchmarks/c/bandit.h, r kept below 1.
 ADS = bdes.Instance(
     0.9 * np.arange(1, N_ARMS + 1) / N_ARMS, 1 - 0.95 * np.arange(N_ARMS) / N_ARMS, 0.1
@@ -48,11 +49,18 @@ def sweep_rows() -> list[Row]:
             log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0, at.q0
         )
 
+    r, b = (np.repeat(values[:, None], DOZEN, axis=1) for values in (ADS.r, ADS.b))
+
+    def a_dozen() -> None:
+        q, totals = np.ones(DOZEN), np.empty(DOZEN)
+        bdes.sweep_log_likelihoods(log.arms, log.rewards, r, b, np.full(DOZEN, ADS.lam), q, totals)
+
     best = best_seconds(
         {
             "c": run_c,
             "all": lambda: bdes.likelihood_of(ADS, log.arms, log.rewards, log.starts),
             "value": value_only,
+            "dozen": a_dozen,
         }
     )
     ns = {name: seconds / MILLION * 1e9 for name, seconds in best.items()}
@@ -61,6 +69,8 @@ def sweep_rows() -> list[Row]:
             f"C {in_c:.0f} ns", ns["all"] / in_c, 1.5),
         Row("the value alone", f"{ns['value']:.0f} ns", f"all {ns['all']:.0f} ns",
             ns["value"] / ns["all"], 0.5),
+        Row("the values under a dozen instances", f"{ns['dozen']:.0f} ns",
+            f"one by one {DOZEN * ns['value']:.0f} ns", ns["dozen"] / (DOZEN * ns["value"]), 0.5),
     ]  # fmt: skip
 
 

@@ -422,16 +422,16 @@ def test_the_plan_it_shows_ends_with_the_rounds_that_are_left() -> None:
     assert sorted(array(shown, "cycle").tolist()) == [0, 1]
 
 
-def test_the_log_is_swept_in_proportion_to_the_logarithm_of_the_horizon() -> None:
+def test_the_log_is_swept_no_more_often_at_longer_horizons() -> None:
     sweeps = []
-    for horizon in (2_000, 8_000):
+    for horizon in (2_000, 20_000):
         policy = build("posterior", Problem(3, horizon))
         world = PLUGINS.environment(
             "bernoulli", seed=2, r=[0.9, 0.6, 0.3], b=[0.1, 0.5, 1.0], lam=0.1
         )
         simulate(world, policy, horizon, keep=False)
         sweeps.append(number(diagnostics_of(policy), "rows_swept") / horizon)
-    assert sweeps[1] < 1.5 * sweeps[0]  # four times the rounds
+    assert sweeps[1] < sweeps[0]
 
 
 def test_a_first_state_above_one_is_the_same_problem_in_another_scale() -> None:
