@@ -45,6 +45,8 @@ AnyIntArray: TypeAlias = NDArray[np.signedinteger[Any]]
 AnyRewards: TypeAlias = NDArray[np.signedinteger[Any] | np.floating[Any]]
 """Rewards in [0, 1], as integers or floats."""
 
+_SWEPT = [np.dtype(f"={kind}") for kind in ("i1", "i2", "i4", "i8", "f4", "f8")]
+"""What sweeps are compiled for; other numbers are converted."""
 _Rows: TypeAlias = Sequence[float] | NDArray[Any]
 
 
@@ -112,7 +114,7 @@ def likelihood_of(
         raise InvalidValueError(f"starts must increase, got {quoted(starts)}")
     if state is None:
         state = fresh_state(instance.n_arms, instance.q0)
-    elif state.shape != (instance.n_arms + 3,) or state.dtype != np.float64:
+    elif not _is_state(state, instance.n_arms):
         raise InvalidValueError(f"state must come from fresh_state({instance.n_arms}, q0)")
     size = 2 * instance.n_arms + 2
     score, information = np.zeros(size), np.zeros((size, size))
@@ -145,10 +147,17 @@ def _rows(what: str, values: _Rows, kinds: str, largest: float) -> NDArray[Any]:
         raise InvalidValueError(f"{what}: expected one {number} per row, got {quoted(values)}")
     if array.size and not 0 <= array.min() <= array.max() <= largest:  # nor is it with NaN
         row = int(np.argmin((array >= 0) & (array <= largest)))
-        raise InvalidValueError(
-            f"{what}, row {row}: expected a number from 0 to {largest}, got {array[row]}"
-        )
-    return array.astype(np.int64) if array.dtype.kind in "bu" else array
+        allowed = f"a number from 0 to {largest}" if largest >= 0 else "nothing, without rows"
+        raise InvalidValueError(f"{what}, row {row}: expected {allowed}, got {array[row]}")
+    if array.dtype in _SWEPT:
+        return array
+    return array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
+
+
+def _is_state(state: object, n_arms: int) -> bool:
+    return (
+        isinstance(state, np.ndarray) and state.shape == (n_arms + 3,) and state.dtype == np.float64
+    )
 
 
 @compiled

@@ -11,7 +11,7 @@ import math
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
@@ -62,9 +62,9 @@ def read_log(
         Told the names of the columns that are there and not read, if there are any.
     """
     names, shown = columns or Columns(), _shown(path)
-    if isinstance(path, str | PathLike) and Path(path).is_dir():
-        raise InvalidValueError(f"cannot read {shown}: it is a folder, not a file")
     try:
+        if isinstance(path, str | PathLike) and Path(path).is_dir():
+            raise InvalidValueError(f"cannot read {shown}: it is a folder, not a file")
         with _opened(path) as raw:
             return _kept(_Table(raw, shown, names, on_unused), on_progress)
     except OSError as error:
@@ -76,8 +76,10 @@ def _shown(path: str | PathLike[str] | IO[bytes]) -> str:
     if not isinstance(path, str | PathLike):
         return str(getattr(path, "name", "log"))
     file = Path(path)
-    # The own name of a pipe is a mere number, and that of "." is nothing.
-    return str(file) if file.is_fifo() or not file.name else file.name
+    with suppress(OSError):
+        if file.is_fifo():  # its own name is a mere number
+            return str(file)
+    return file.name or str(file)
 
 
 def _opened(path: str | PathLike[str] | IO[bytes]) -> AbstractContextManager[IO[bytes]]:
@@ -107,6 +109,8 @@ class _Table:
 
 def _kept(table: _Table, on_progress: Callable[[float], None] | None) -> Log:
     first = table.raw.readline()
+    if isinstance(first, str):
+        raise InvalidValueError(f"{table.name} is open as text: open it in binary mode, 'rb'")
     for magic, tool in _UNPACKED_BY.items():
         if first.startswith(magic):
             raise InvalidValueError(
@@ -137,16 +141,16 @@ def _temporary() -> IO[bytes]:
 
 def _csv(table: _Table, first: bytes) -> Iterator[tuple[Chunk, float]]:
     raw, size = table.raw, _size(table.raw)
-    if not first:
-        raise InvalidValueError(f"{table.name}: is empty")
     # Line by line, so that a line that is not UTF-8 is known by its number.
     lines_of_text = map(bytes.decode, chain([first.removeprefix(b"\xef\xbb\xbf")], raw))
     reader = csv.reader(lines_of_text, strict=True, skipinitialspace=True)
     header: list[str] = []
     try:
-        header = next(reader, [])
+        header = next(filter(None, reader), [])
     except (csv.Error, UnicodeDecodeError) as error:
         raise _not_csv(reader.line_num, error) from None
+    if not header:
+        raise InvalidValueError(f"{table.name}: is empty")
     places = table.places(header)
     bad: BadLineError | None = None
     while bad is None:

@@ -54,11 +54,28 @@ def _as_whole(values: Rows, largest: int, what: str) -> NDArray[Any]:
 def _own(array: NDArray[Any], dtype: type[_Number]) -> NDArray[_Number]:
     """Return rows that nobody can change any more: sweeps do not check them again.
 
-    What cannot be written to, as the parts of another log, is taken as it is.
+    What nobody can write to, as the parts of another log, is taken as it is.
     """
-    own: NDArray[_Number] = array.astype(dtype, copy=array.flags.writeable)
-    own.flags.writeable = False
+    own: NDArray[_Number] = array.astype(dtype, copy=not _is_frozen(array))
+    freeze(own)
     return own
+
+
+def freeze(array: NDArray[Any]) -> None:
+    """See to it that an array is not written to, nor what it is a view of."""
+    part: object = array
+    while isinstance(part, np.ndarray):
+        part.flags.writeable = False
+        part = part.base
+
+
+def _is_frozen(array: NDArray[Any]) -> bool:
+    part: object = array
+    while isinstance(part, np.ndarray):
+        if part.flags.writeable:
+            return False
+        part = part.base
+    return True
 
 
 # Rows are kept small, and always alike, so that sweeps are compiled once.
@@ -80,7 +97,12 @@ def _as_names(values: Iterable[str] | None) -> tuple[str, ...]:
     """Return names, or none of them: then arms are called by their numbers."""
     if isinstance(values, str):
         raise InvalidValueError(f"names: expected one text per arm, got {quoted(values)}")
-    return () if values is None else tuple(str(value) for value in values)
+    if values is None:
+        return ()
+    names = tuple(str(value) for value in values)
+    if not names:
+        raise InvalidValueError("names: expected one text per arm, got none")
+    return names
 
 
 @frozen(eq=False)
@@ -160,6 +182,10 @@ class Log:
         except TypeError:
             raise InvalidValueError("users must be numbers or text") from None
         return cls(played, rewards, starts, names)
+
+    def __reduce__(self) -> tuple[type["Log"], tuple[object, ...]]:
+        """Go through the checks again: arrays from a pickle can be written to."""
+        return Log, (self.arms, self.rewards, self.starts, self.names)
 
     @property
     def n_arms(self) -> int:

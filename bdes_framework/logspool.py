@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from bdes_framework.errors import InvalidValueError
-from bdes_framework.logs import MOST_ARMS, Log
+from bdes_framework.logs import MOST_ARMS, Log, freeze
 from bdes_framework.text import quoted
 
 LONGEST_NAME = 200
@@ -63,6 +63,7 @@ class Columns:
         seen: dict[str, str] = {}
         for role in ("arm", "reward", "user", "order"):
             name = getattr(self, role)
+            name = None if name is None else name.strip()  # as headings are
             if name in seen:
                 raise InvalidValueError(
                     f"column {quoted(name)} cannot be both the {seen[name]} and the {role}"
@@ -114,8 +115,9 @@ def _is_missing(value: object) -> bool:
 def _is_number(value: object) -> bool:
     """Say whether it is a finite number, as files write them: Python's 1_000 is none."""
     try:
-        return math.isfinite(float(value)) and "_" not in str(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
+        finite = math.isfinite(float(value)) and "_" not in str(value)  # type: ignore[arg-type]
+        return finite and _exact(value) is not None
+    except (TypeError, ValueError, ArithmeticError):
         return False
 
 
@@ -232,7 +234,8 @@ class Spool:
         for begin in range(0, self._n_rows, _BLOCK):
             arms[begin : begin + _BLOCK] = rank[arms[begin : begin + _BLOCK]]
         rewards = self._mapped(self._rewards, np.dtype(np.int8))
-        arms.flags.writeable = rewards.flags.writeable = False  # or the log would take copies
+        for part in (arms, rewards):  # or the log would take copies
+            freeze(part)
         return Log(arms, rewards, np.array(self._starts, dtype=np.int64), names)
 
     def _mapped(self, file: IO[bytes], dtype: "np.dtype[Any]") -> NDArray[Any]:

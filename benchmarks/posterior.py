@@ -233,7 +233,8 @@ def main(names: Sequence[str]) -> None:
         if name not in SECTIONS:
             raise SystemExit(f"there is no section {name!r}: choose from {', '.join(SECTIONS)}")
     for name in names:
-        PAGE.write_text(with_section(PAGE.read_text(), section(name)))
+        written = section(name)
+        PAGE.write_text(with_section(PAGE.read_text(), written))
 
 
 def with_section(page: str, written: str) -> str:

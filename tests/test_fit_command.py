@@ -92,6 +92,15 @@ def test_a_bad_line_from_a_pipe_is_told() -> None:
     assert done.stderr == "bdes: error: <stdin>, line 3: a reward is 0 or 1, got '2'\n"
 
 
+def test_a_closed_standard_input_is_told() -> None:
+    close = f"import os; os.close(0); import sys; sys.stdin = None; {MAIN}"
+    command = [sys.executable, "-c", close, "fit", "-"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "standard input is closed" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_numbers_are_short_and_none_is_minus_zero() -> None:
     shown = piped("arm,reward\n" + "a,0\nb,0\n" * 50, "-", "--q0", "unknown").stdout
     assert "-0.0" not in shown
@@ -225,6 +234,7 @@ def test_a_written_file_is_planned_and_simulated_whatever_the_first_state(
         (("nowhere.csv", "--q0", "nan"), "q0 must be a finite number of at least 0"),
         (("nowhere.csv", "--out", "folder.toml"), "cannot write folder.toml: it is a folder"),
         ((".",), "cannot read .: it is a folder, not a file"),
+        (("x" * 300,), "x: File name too long"),
         (
             ("log.csv.gz",),
             "log.csv.gz is compressed: pipe it through zcat into 'bdes fit -'",

@@ -163,6 +163,14 @@ def test_compact_rows_and_fractional_rewards_are_taken() -> None:
     assert half == pytest.approx(0.5 * np.log(mean) + 0.5 * np.log(1 - mean))
 
 
+@pytest.mark.parametrize(("of_arms", "of_rewards"), [(">i4", "f2"), ("u2", "longdouble")])
+def test_numbers_of_any_kind_are_taken(of_arms: str, of_rewards: str) -> None:
+    instance, arms, rewards = a_log(3, 60, 0.2)
+    value = bdes.likelihood_of(instance, arms, rewards).value
+    other = bdes.likelihood_of(instance, arms.astype(of_arms), rewards.astype(of_rewards))
+    assert other.value == value
+
+
 def test_lists_and_truth_values_are_taken_as_arrays_are() -> None:
     instance, arms, rewards = a_log(3, 60, 0.2)
     value = bdes.likelihood_of(instance, arms, rewards, np.array([0, 20])).value

@@ -110,6 +110,8 @@ def test_files_as_tools_write_them_are_taken(tmp_path: Path, text: str) -> None:
         ("u,1,a,1\nu,1_000,a,1\n", "line 3: order '1_000' is no finite number"),
         ("u,1_000,a,1\n", "line 2: order '1_000' is no number and no ISO"),
         ("u,1,a,1_0\n", "line 2: a reward is 0 or 1, got '1_0'"),
+        ("u,1,a,1e-9999999999999999999\n", "line 2: a reward is 0 or 1, got '1e-99"),
+        ("u,1,a,1\nu,1e-9999999999999999999,a,1\n", "line 3: order '1e-9.*is no finite number"),
         ("u,soon,a,1\n", "line 2: order 'soon' is no number and no ISO 8601 moment"),
         ("u,1,a,1\nu,later,a,1\n", "line 3: order 'later' is no finite number"),
         ("u,2024-01-01,a,1\nu,7,a,1\n", "line 3: order '7' is no number and no ISO"),
@@ -247,6 +249,11 @@ def test_an_open_file_is_read_and_left_open() -> None:
         bdes.read_log(io.BytesIO(b"arm,reward\na,2\n"))
 
 
+def test_a_file_that_is_open_as_text_is_refused() -> None:
+    with pytest.raises(bdes.InvalidValueError, match="log is open as text: open it in binary mode"):
+        bdes.read_log(io.StringIO("arm,reward\n0,1\n"))  # type: ignore[arg-type]
+
+
 def test_columns_that_are_not_used_are_told(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(",arm, user ,reward,when\n0,0,a,1,7\n")
     unused: list[str] = []
@@ -258,6 +265,8 @@ def test_columns_that_are_not_used_are_told(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"", "log.csv: is empty"),
+        (b"\xef\xbb\xbf", "log.csv: is empty"),
+        (b"\n\n", "log.csv: is empty"),
         (b"arm;reward\n0;1\n", "only heading is 'arm;reward': is the file separated by ';'"),
         (b"arm\treward\n0\t1\n", r"is the file separated by '\\t'"),
         (b"\x1f\x8b\x08\x00", "log.csv is compressed: pipe it through zcat into 'bdes fit -'"),
@@ -280,6 +289,8 @@ def test_a_folder_is_called_a_folder(tmp_path: Path) -> None:
 def test_a_column_has_one_role() -> None:
     with pytest.raises(bdes.InvalidValueError, match="'ad' cannot be both the arm and the user"):
         bdes.Columns(arm="ad", user="ad")
+    with pytest.raises(bdes.InvalidValueError, match="'ad' cannot be both the arm and the reward"):
+        bdes.Columns(arm="ad", reward=" ad")
 
 
 def test_the_rows_of_a_file_are_mapped_not_copied(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Logs in memory: what is taken, what is refused, and that nobody changes them."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -74,3 +76,27 @@ def test_users_must_stand_together() -> None:
         bdes.Log.of_users([1, 2, 1], [0, 0, 0], [1, 1, 1])
     named = bdes.Log.of_users([1, 1], [0, 0], [1, 1], names=["a", "b"])
     assert (named.n_arms, named.n_sequences) == (2, 1)
+
+
+def test_a_view_of_what_others_can_write_to_is_copied() -> None:
+    theirs = np.zeros(3, dtype=np.int32)
+    view = theirs.view()
+    view.flags.writeable = False
+    log = bdes.Log(view, [0, 1, 0])
+    theirs[:] = 7
+    assert log.arms.tolist() == [0, 0, 0]
+    part = log.first(2)
+    assert np.shares_memory(part.arms, log.arms)
+
+
+def test_a_log_from_a_pickle_cannot_be_changed_either() -> None:
+    log = bdes.Log([0, 1, 0], [1, 0, 1], starts=[0, 2], names=["loud", "calm"])
+    again = pickle.loads(pickle.dumps(log))
+    assert (again.names, again.starts.tolist()) == (log.names, [0, 2])
+    assert again.arms.tolist() == [0, 1, 0]
+    assert not any(part.flags.writeable for part in (again.arms, again.rewards, again.starts))
+
+
+def test_no_names_at_all_are_refused() -> None:
+    with pytest.raises(bdes.InvalidValueError, match="names: expected one text per arm, got none"):
+        bdes.Log([0], [1], names=[])

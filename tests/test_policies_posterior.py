@@ -244,6 +244,17 @@ def test_a_draw_that_the_log_contradicts_is_brought_back() -> None:
             assert most - value <= 0.5 * width**2 * float(deviates @ deviates) + 2.1
 
 
+def test_draws_however_wild_are_instances() -> None:
+    instance = Instance([0.6, 0.4], [0.2, 0.7], 0.01)
+    rng = np.random.default_rng(4)
+    arms = np.repeat([0, 1, 0, 1], 100)
+    rewards = (rng.random(arms.size) < instance.expected_rewards(arms)).astype(float)
+    posterior = fitted(instance, arms, rewards, known=False)
+    for draw, state in posterior.draws(rng.standard_normal((50, 7)), rng, 1e4, 3_000):
+        Instance(draw.r, draw.b, draw.lam, state)
+        assert max(draw.r.max(), draw.b.max()) <= 1
+
+
 @pytest.mark.parametrize(("rounds", "kept"), [(0, 1.0), (20, math.exp(-1)), (2000, 0.0)])
 def test_luck_changes_as_fast_as_the_state_forgets_but_afresh_where_it_has_not_moved(
     rounds: int, kept: float

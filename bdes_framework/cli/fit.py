@@ -62,6 +62,8 @@ def fit(
     One row a pull, sorted by user and then by order.
     """
     # All that was asked for is checked before a long file is read.
+    if log == "-" and sys.stdin is None:
+        raise click.UsageError("standard input is closed: there is no log to read from it")
     if out is not None:
         _check_out(out)
     rate, state, columns = _rate(lam, lam_deviation), _state(q0), Columns(arm, reward, user, order)

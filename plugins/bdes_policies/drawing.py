@@ -14,6 +14,8 @@ from bdes_policies.modes import FARTHEST
 
 _FORGOTTEN = 7.0
 """Once less than exp(-7) of the first state is left, nothing says what the scale is."""
+_LARGEST = 300.0
+"""Of an exponent: draws as wild as that are brought back, and no float overflows before."""
 _SLACK = 2.0
 _LEAST_SHARE = 0.02
 _AHEAD = 4
@@ -31,8 +33,9 @@ def unpack(there: FloatArray, r_in_logits: bool, r: FloatArray, b: FloatArray) -
     """Fill in r and b of a point in the coordinates of a mode."""
     k = r.size
     for i in range(k):
-        r[i] = 1.0 / (1.0 + math.exp(-there[i])) if r_in_logits else math.exp(there[i])
-        b[i] = math.exp(there[k + i])
+        of_r = min(max(there[i], -_LARGEST), _LARGEST)
+        r[i] = 1.0 / (1.0 + math.exp(-of_r)) if r_in_logits else math.exp(of_r)
+        b[i] = math.exp(min(max(there[k + i], -_LARGEST), _LARGEST))
 
 
 @compiled
