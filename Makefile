@@ -52,14 +52,14 @@ slow: install
 	$(BIN)/pytest -m slow
 
 rates: install
-	$(BIN)/python -m benchmarks.rates
+	$(BIN)/python -m studies.rates
 	$(BIN)/pytest -m rates
 
 paper: install
-	$(BIN)/python -m examples.paper.reproduce
+	$(BIN)/python -m studies.paper.reproduce
 
 posterior: install
-	$(BIN)/python -m benchmarks.posterior
+	$(BIN)/python -m studies.posterior.measure
 
 bench: install
 	$(BIN)/python -m benchmarks.simulation

@@ -8,16 +8,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bdes_framework._internal.arrays import FloatArray as FloatArray
+    from bdes_framework._internal.arrays import IntArray as IntArray
+    from bdes_framework._internal.seeding import Seed as Seed
     from bdes_framework._version import __version__ as __version__
-    from bdes_framework.calibration import CtrCurve as CtrCurve
-    from bdes_framework.calibration import RateCalibration as RateCalibration
-    from bdes_framework.calibration import UnidentifiedCurveError as UnidentifiedCurveError
-    from bdes_framework.calibration import calibrate_rate as calibrate_rate
-    from bdes_framework.config import Experiment as Experiment
-    from bdes_framework.config import ExperimentConfig as ExperimentConfig
-    from bdes_framework.config import load_experiment as load_experiment
-    from bdes_framework.coordinates import RatePrediction as RatePrediction
-    from bdes_framework.discovery import PluginRecord as PluginRecord
+    from bdes_framework.calibration.ctr_curve import CtrCurve as CtrCurve
+    from bdes_framework.calibration.ctr_curve import RateCalibration as RateCalibration
+    from bdes_framework.calibration.ctr_curve import (
+        UnidentifiedCurveError as UnidentifiedCurveError,
+    )
+    from bdes_framework.calibration.ctr_curve import calibrate_rate as calibrate_rate
     from bdes_framework.errors import BdesError as BdesError
     from bdes_framework.errors import ConfigError as ConfigError
     from bdes_framework.errors import ContractError as ContractError
@@ -26,14 +26,32 @@ if TYPE_CHECKING:
     from bdes_framework.errors import PluginError as PluginError
     from bdes_framework.errors import StoreError as StoreError
     from bdes_framework.errors import UnknownNameError as UnknownNameError
-    from bdes_framework.fits import Fit as Fit
-    from bdes_framework.fits import Forecast as Forecast
-    from bdes_framework.fits import ModelScore as ModelScore
-    from bdes_framework.fits import forecast as forecast
-    from bdes_framework.fitting import fit as fit
-    from bdes_framework.goodness import GoodnessOfFit as GoodnessOfFit
-    from bdes_framework.hookspecs import API_VERSION as API_VERSION
-    from bdes_framework.hookspecs import hookimpl as hookimpl
+    from bdes_framework.experiment.file import Experiment as Experiment
+    from bdes_framework.experiment.file import ExperimentConfig as ExperimentConfig
+    from bdes_framework.experiment.file import load_experiment as load_experiment
+    from bdes_framework.experiment.results import BenchmarkRecord as BenchmarkRecord
+    from bdes_framework.experiment.results import Curves as Curves
+    from bdes_framework.experiment.results import Run as Run
+    from bdes_framework.experiment.results import load_run as load_run
+    from bdes_framework.experiment.run import run_experiment as run_experiment
+    from bdes_framework.experiment.summary import Estimate as Estimate
+    from bdes_framework.experiment.summary import Result as Result
+    from bdes_framework.fitting.fit import fit as fit
+    from bdes_framework.fitting.goodness import GoodnessOfFit as GoodnessOfFit
+    from bdes_framework.fitting.likelihood import Likelihood as Likelihood
+    from bdes_framework.fitting.likelihood import fresh_state as fresh_state
+    from bdes_framework.fitting.likelihood import likelihood_of as likelihood_of
+    from bdes_framework.fitting.likelihood import sweep_information as sweep_information
+    from bdes_framework.fitting.likelihood import sweep_log_likelihood as sweep_log_likelihood
+    from bdes_framework.fitting.likelihood import sweep_log_likelihoods as sweep_log_likelihoods
+    from bdes_framework.fitting.log import Log as Log
+    from bdes_framework.fitting.parametrisation import RatePrediction as RatePrediction
+    from bdes_framework.fitting.readers import read_log as read_log
+    from bdes_framework.fitting.result import Fit as Fit
+    from bdes_framework.fitting.result import Forecast as Forecast
+    from bdes_framework.fitting.result import ModelScore as ModelScore
+    from bdes_framework.fitting.result import forecast as forecast
+    from bdes_framework.fitting.spool import Columns as Columns
     from bdes_framework.interfaces import Benchmark as Benchmark
     from bdes_framework.interfaces import BuildContext as BuildContext
     from bdes_framework.interfaces import Diagnostics as Diagnostics
@@ -58,94 +76,78 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import PolicyContext as PolicyContext
     from bdes_framework.interfaces import PolicyRef as PolicyRef
     from bdes_framework.interfaces import Reference as Reference
-    from bdes_framework.kernels import Record as Record
-    from bdes_framework.kernels import World as World
-    from bdes_framework.kernels import compiled as compiled
-    from bdes_framework.kernels import play_round as play_round
-    from bdes_framework.kernels import sweep_block as sweep_block
-    from bdes_framework.kernels import sweep_states as sweep_states
-    from bdes_framework.likelihood import Likelihood as Likelihood
-    from bdes_framework.likelihood import fresh_state as fresh_state
-    from bdes_framework.likelihood import likelihood_of as likelihood_of
-    from bdes_framework.likelihood import sweep_information as sweep_information
-    from bdes_framework.likelihood import sweep_log_likelihood as sweep_log_likelihood
-    from bdes_framework.likelihood import sweep_log_likelihoods as sweep_log_likelihoods
-    from bdes_framework.loading import PluginsConfig as PluginsConfig
-    from bdes_framework.loading import load_plugins as load_plugins
-    from bdes_framework.logfiles import read_log as read_log
-    from bdes_framework.logs import Log as Log
-    from bdes_framework.logspool import Columns as Columns
-    from bdes_framework.manager import Plugins as Plugins
-    from bdes_framework.model import Instance as Instance
-    from bdes_framework.model import Problem as Problem
-    from bdes_framework.model import alternating_limit as alternating_limit
-    from bdes_framework.model import settling_pulls as settling_pulls
-    from bdes_framework.model import state_after_repeating as state_after_repeating
-    from bdes_framework.parameters import Parameter as Parameter
-    from bdes_framework.parameters import parameters_of as parameters_of
+    from bdes_framework.model.instance import Instance as Instance
+    from bdes_framework.model.instance import Problem as Problem
+    from bdes_framework.model.instance import alternating_limit as alternating_limit
+    from bdes_framework.model.instance import settling_pulls as settling_pulls
+    from bdes_framework.model.instance import state_after_repeating as state_after_repeating
+    from bdes_framework.model.rewards import finite_rewards as finite_rewards
+    from bdes_framework.model.rounds import Record as Record
+    from bdes_framework.model.rounds import World as World
+    from bdes_framework.model.rounds import compiled as compiled
+    from bdes_framework.model.rounds import play_round as play_round
+    from bdes_framework.model.rounds import sweep_block as sweep_block
+    from bdes_framework.model.rounds import sweep_states as sweep_states
+    from bdes_framework.model.schedule import Schedule as Schedule
+    from bdes_framework.model.schedule import Segment as Segment
     from bdes_framework.planning import PlanReport as PlanReport
     from bdes_framework.planning import report_plan as report_plan
-    from bdes_framework.records import CellRecord as CellRecord
-    from bdes_framework.records import RunRecord as RunRecord
-    from bdes_framework.registry import Entry as Entry
-    from bdes_framework.registry import Registrar as Registrar
-    from bdes_framework.results import BenchmarkRecord as BenchmarkRecord
-    from bdes_framework.results import Curves as Curves
-    from bdes_framework.results import Run as Run
-    from bdes_framework.results import load_run as load_run
-    from bdes_framework.rewards import finite_rewards as finite_rewards
-    from bdes_framework.runs import run_experiment as run_experiment
-    from bdes_framework.schedule import Schedule as Schedule
-    from bdes_framework.schedule import Segment as Segment
-    from bdes_framework.seeding import Seed as Seed
-    from bdes_framework.simulation import Trace as Trace
-    from bdes_framework.simulation import benchmark_of as benchmark_of
-    from bdes_framework.simulation import des_regret as des_regret
-    from bdes_framework.simulation import external_regret as external_regret
-    from bdes_framework.simulation import log_checkpoints as log_checkpoints
-    from bdes_framework.simulation import simulate as simulate
-    from bdes_framework.summary import Estimate as Estimate
-    from bdes_framework.summary import Result as Result
-    from bdes_framework.types import FloatArray as FloatArray
-    from bdes_framework.types import IntArray as IntArray
+    from bdes_framework.plugin.discovery import PluginRecord as PluginRecord
+    from bdes_framework.plugin.hookspecs import API_VERSION as API_VERSION
+    from bdes_framework.plugin.hookspecs import hookimpl as hookimpl
+    from bdes_framework.plugin.load import PluginsConfig as PluginsConfig
+    from bdes_framework.plugin.load import load_plugins as load_plugins
+    from bdes_framework.plugin.parameters import Parameter as Parameter
+    from bdes_framework.plugin.parameters import parameters_of as parameters_of
+    from bdes_framework.plugin.plugins import Plugins as Plugins
+    from bdes_framework.plugin.records import CellRecord as CellRecord
+    from bdes_framework.plugin.records import RunRecord as RunRecord
+    from bdes_framework.plugin.registry import Entry as Entry
+    from bdes_framework.plugin.registry import Registrar as Registrar
+    from bdes_framework.simulation.loop import Trace as Trace
+    from bdes_framework.simulation.loop import benchmark_of as benchmark_of
+    from bdes_framework.simulation.loop import des_regret as des_regret
+    from bdes_framework.simulation.loop import external_regret as external_regret
+    from bdes_framework.simulation.loop import log_checkpoints as log_checkpoints
+    from bdes_framework.simulation.loop import simulate as simulate
 
 _HOMES = {
     "_version": "__version__",
-    "calibration": "CtrCurve RateCalibration UnidentifiedCurveError calibrate_rate",
-    "coordinates": "RatePrediction",
-    "discovery": "PluginRecord",
+    "calibration.ctr_curve": "CtrCurve RateCalibration UnidentifiedCurveError calibrate_rate",
+    "fitting.parametrisation": "RatePrediction",
+    "plugin.discovery": "PluginRecord",
     "errors": "BdesError ConfigError ContractError InvalidValueError Mistake PluginError"
     " StoreError UnknownNameError",
-    "fits": "Fit Forecast ModelScore forecast",
-    "fitting": "fit",
-    "goodness": "GoodnessOfFit",
-    "hookspecs": "API_VERSION hookimpl",
+    "fitting.result": "Fit Forecast ModelScore forecast",
+    "fitting.fit": "fit",
+    "fitting.goodness": "GoodnessOfFit",
+    "plugin.hookspecs": "API_VERSION hookimpl",
     "interfaces": "Benchmark BuildContext Diagnostics DiagnosticValue Engine EngineRef Environment"
     " EnvironmentRef FusedEnvironment FusedPolicy HasBenchmark HasDiagnostics HasInstance Kind"
     " NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef"
     " Reference",
-    "kernels": "Record World compiled play_round sweep_block sweep_states",
-    "likelihood": "Likelihood fresh_state likelihood_of sweep_information sweep_log_likelihood "
-    "sweep_log_likelihoods",
-    "loading": "PluginsConfig load_plugins",
-    "logfiles": "read_log",
-    "logs": "Log",
-    "logspool": "Columns",
-    "manager": "Plugins",
-    "model": "Instance Problem alternating_limit settling_pulls state_after_repeating",
-    "parameters": "Parameter parameters_of",
+    "model.rounds": "Record World compiled play_round sweep_block sweep_states",
+    "fitting.likelihood": "Likelihood fresh_state likelihood_of sweep_information"
+    " sweep_log_likelihood sweep_log_likelihoods",
+    "plugin.load": "PluginsConfig load_plugins",
+    "fitting.readers": "read_log",
+    "fitting.log": "Log",
+    "fitting.spool": "Columns",
+    "plugin.plugins": "Plugins",
+    "model.instance": "Instance Problem alternating_limit settling_pulls state_after_repeating",
+    "plugin.parameters": "Parameter parameters_of",
     "planning": "PlanReport report_plan",
-    "records": "CellRecord RunRecord",
-    "registry": "Entry Registrar",
-    "schedule": "Schedule Segment",
-    "seeding": "Seed",
-    "simulation": "Trace benchmark_of des_regret external_regret log_checkpoints simulate",
-    "config": "Experiment ExperimentConfig load_experiment",
-    "results": "BenchmarkRecord Curves Run load_run",
-    "rewards": "finite_rewards",
-    "runs": "run_experiment",
-    "summary": "Estimate Result",
-    "types": "FloatArray IntArray",
+    "plugin.records": "CellRecord RunRecord",
+    "plugin.registry": "Entry Registrar",
+    "model.schedule": "Schedule Segment",
+    "_internal.seeding": "Seed",
+    "simulation.loop": "Trace benchmark_of des_regret external_regret log_checkpoints simulate",
+    "experiment.file": "Experiment ExperimentConfig load_experiment",
+    "experiment.results": "BenchmarkRecord Curves Run load_run",
+    "model.rewards": "finite_rewards",
+    "experiment.run": "run_experiment",
+    "experiment.summary": "Estimate Result",
+    "_internal.arrays": "FloatArray IntArray",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -13,12 +13,12 @@ import numpy as np
 from attrs import AttrsInstance, field, frozen
 from numpy.random import Generator
 
+from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.text import quoted
 from bdes_framework.errors import ContractError, InvalidValueError
-from bdes_framework.kernels import Record, World
-from bdes_framework.model import Instance, Problem
-from bdes_framework.schedule import Schedule
-from bdes_framework.text import quoted
-from bdes_framework.types import FloatArray, IntArray
+from bdes_framework.model.instance import Instance, Problem
+from bdes_framework.model.rounds import Record, World
+from bdes_framework.model.schedule import Schedule
 
 
 class Kind(str, Enum):
@@ -318,7 +318,7 @@ class FusedPolicy(Policy, Protocol):
     """
 
     def play(self, world: World, record: Record) -> None:
-        """Play ``len(record.arms)`` rounds through :func:`bdes_framework.kernels.play_round`."""
+        """Play ``len(record.arms)`` rounds through :func:`play_round`."""
 
 
 # -- building -------------------------------------------------------------------------------

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from attrs import frozen
 
+from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework.interfaces import Plan, Reference
-from bdes_framework.manager import Plugins
-from bdes_framework.model import Instance
-from bdes_framework.types import FloatArray, IntArray
+from bdes_framework.model.instance import Instance
+from bdes_framework.plugin.plugins import Plugins
 
 
 @frozen(eq=False)

@@ -16,7 +16,7 @@ from attrs import evolve
 from bdes_framework import Instance, Schedule, load_plugins, load_run, run_experiment
 from bdes_framework.report.data import RunData
 from bdes_framework.report.pictures import Choice, picture, save
-from tests.snippets import snippets_of
+from tests.support.snippets import snippets_of
 
 DOCS = Path(__file__).parent
 IMAGES = DOCS / "img"

@@ -8,40 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.running import FILE, SLOW
+from tests.support.experiments import FILE, GOOD, SLOW, Install
 
 # Compiling on first use breaks any deadline; the same examples every time keep CI steady.
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
-
-REPOSITORY = Path(__file__).resolve().parent.parent
-
-GOOD = """
-import numpy as np
-from attrs import frozen
-from bdes_framework import hookimpl
-
-BDES_API_VERSION = 1
-
-@frozen
-class Config:
-    '''Always plays arm 0.'''
-
-class First:
-    def ask(self, limit):
-        return np.zeros(limit, dtype=np.int64)
-    def tell(self, rewards):
-        pass
-
-def build(config, context):
-    return First()
-
-@hookimpl
-def bdes_register(registrar):
-    registrar.policy("{name}", Config, build)
-"""
-
-Install = Callable[..., Path]
 
 
 @pytest.fixture

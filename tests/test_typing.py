@@ -11,7 +11,7 @@ from bdes_framework.testing import (
     check_planner,
     check_policy,
 )
-from tests.mypy_snippets import SNIPPETS, expected_errors, reported_errors
+from tests.support.mypy_snippets import SNIPPETS, expected_errors, reported_errors
 
 FILES = sorted(path.name for path in SNIPPETS.glob("*.py"))
 

@@ -7,9 +7,9 @@ from importlib.metadata import EntryPoint, entry_points
 
 import click
 
+from bdes_framework._internal.text import one_line
 from bdes_framework._version import __version__
 from bdes_framework.errors import BdesError
-from bdes_framework.text import one_line
 
 COMMANDS_GROUP = "bdes_framework.commands"
 """Entry-point group in which other distributions announce commands of their own."""
@@ -55,7 +55,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        from bdes_framework.text import did_you_mean, listed, quoted
+        from bdes_framework._internal.text import did_you_mean, listed, quoted
 
         name = args[0] if args else ""
         known = self.list_commands(ctx)

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bdes_framework._internal.text import ascii_controls, quoted
 from bdes_framework.cli.tables import estimate_text
-from bdes_framework.results import Run, load_run
-from bdes_framework.summary import Result, estimate
-from bdes_framework.text import ascii_controls, quoted
+from bdes_framework.experiment.results import Run, load_run
+from bdes_framework.experiment.summary import Result, estimate
 
 _FOLDER = click.Path(path_type=Path)
 

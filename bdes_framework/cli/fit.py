@@ -13,18 +13,18 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from bdes_framework._internal.text import listed, one_line, quoted
 from bdes_framework.cli.files import replace_file
-from bdes_framework.coordinates import RatePrediction
 from bdes_framework.errors import InvalidValueError
-from bdes_framework.fits import Fit
-from bdes_framework.fitting import fit as fit_log
-from bdes_framework.goodness import SIGNIFICANT
-from bdes_framework.identification import BLIND
-from bdes_framework.logfiles import read_log
-from bdes_framework.logs import Log
-from bdes_framework.logspool import Columns
-from bdes_framework.model import Instance, as_rate, as_state
-from bdes_framework.text import listed, one_line, quoted
+from bdes_framework.fitting.fit import fit as fit_log
+from bdes_framework.fitting.fit_warnings import BLIND
+from bdes_framework.fitting.goodness import SIGNIFICANT
+from bdes_framework.fitting.log import Log
+from bdes_framework.fitting.parametrisation import RatePrediction
+from bdes_framework.fitting.readers import read_log
+from bdes_framework.fitting.result import Fit
+from bdes_framework.fitting.spool import Columns
+from bdes_framework.model.instance import Instance, as_rate, as_state
 
 _LONGEST_NAME = 40
 _ENDLESS = 10_000

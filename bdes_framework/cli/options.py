@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import click
 
-from bdes_framework.loading import load_plugins
-from bdes_framework.manager import Plugins
+from bdes_framework.plugin.load import load_plugins
+from bdes_framework.plugin.plugins import Plugins
 
 F = TypeVar("F", bound=Callable[..., object])
 

@@ -15,16 +15,16 @@ from rich.progress import Progress, TextColumn, track
 from rich.table import Table
 from rich.text import Text
 
-from bdes_framework.arms import ArmsFile, read_arms
+from bdes_framework._internal.arrays import FloatArray
+from bdes_framework._internal.text import one_line, quoted
 from bdes_framework.cli.files import replace_file
 from bdes_framework.errors import ConfigError, Mistake
+from bdes_framework.experiment.arms import ArmsFile, read_arms
 from bdes_framework.interfaces import Kind
-from bdes_framework.loading import load_plugins
-from bdes_framework.manager import Plugins
-from bdes_framework.model import Instance
+from bdes_framework.model.instance import Instance
 from bdes_framework.planning import PlanReport, report_plan
-from bdes_framework.text import one_line, quoted
-from bdes_framework.types import FloatArray
+from bdes_framework.plugin.load import load_plugins
+from bdes_framework.plugin.plugins import Plugins
 
 _BARS = "▁▂▃▄▅▆▇█"
 _SHOWN = 50

@@ -8,13 +8,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bdes_framework._internal.text import ascii_controls, did_you_mean, listed, quoted
 from bdes_framework.cli.options import chosen_plugins, plugin_options
-from bdes_framework.discovery import PluginRecord
 from bdes_framework.errors import UnknownNameError
-from bdes_framework.manager import Plugins
-from bdes_framework.parameters import parameters_of
-from bdes_framework.registry import LIST_ITEM, Entry
-from bdes_framework.text import ascii_controls, did_you_mean, listed, quoted
+from bdes_framework.plugin.discovery import PluginRecord
+from bdes_framework.plugin.parameters import parameters_of
+from bdes_framework.plugin.plugins import Plugins
+from bdes_framework.plugin.registry import LIST_ITEM, Entry
 
 _PADDING = 2
 _STYLES = {"loaded": "green", "disabled": "yellow", "failed": "bold red"}

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from bdes_framework.cli.files import replace_file
+from bdes_framework.experiment.results import load_run
 from bdes_framework.report import CHARTS
-from bdes_framework.results import load_run
 
 _FILE = click.Path(path_type=Path)
 

@@ -18,14 +18,14 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from bdes_framework.cells import Cell, CellResult
+from bdes_framework._internal.text import ascii_controls
 from bdes_framework.cli.report import need_charts, write_report
 from bdes_framework.cli.tables import results_table
-from bdes_framework.config import Experiment, load_experiment
-from bdes_framework.records import CellRecord
-from bdes_framework.results import load_run
-from bdes_framework.runs import run_experiment, run_folder
-from bdes_framework.text import ascii_controls
+from bdes_framework.experiment.cell import Cell, CellResult
+from bdes_framework.experiment.file import Experiment, load_experiment
+from bdes_framework.experiment.results import load_run
+from bdes_framework.experiment.run import run_experiment, run_folder
+from bdes_framework.plugin.records import CellRecord
 
 _MOST_FAILURES = 10
 

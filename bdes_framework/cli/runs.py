@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bdes_framework._internal.text import ascii_controls, one_line
 from bdes_framework.cli.files import replace_file
 from bdes_framework.cli.run import show_run
 from bdes_framework.errors import BdesError
-from bdes_framework.results import COLUMNS, load_run
-from bdes_framework.runs import RUNS, list_runs
-from bdes_framework.text import ascii_controls, one_line
+from bdes_framework.experiment.results import COLUMNS, load_run
+from bdes_framework.experiment.run import RUNS, list_runs
 
 _FOLDER = click.Path(path_type=Path)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from bdes_framework.cli.options import chosen_plugins, plugin_options
+from bdes_framework.experiment.schema import experiment_schema
 from bdes_framework.interfaces import Kind
-from bdes_framework.loading import load_plugins
-from bdes_framework.manager import Plugins
-from bdes_framework.schema import experiment_schema
+from bdes_framework.plugin.load import load_plugins
+from bdes_framework.plugin.plugins import Plugins
 
 _PREFERRED = ("ucb1", "thompson", "exp3", "uniform")
 
@@ -19,7 +19,7 @@ _PREFERRED = ("ucb1", "thompson", "exp3", "uniform")
 @click.argument("file", type=click.Path(path_type=Path), default="experiment.toml")
 def init(file: Path) -> None:
     """Write a commented experiment to FILE (experiment.toml by default)."""
-    template = (files("bdes_framework") / "starter.toml").read_text(encoding="utf-8")
+    template = (files("bdes_framework.cli") / "starter.toml").read_text(encoding="utf-8")
     text = template.format(file=file.name, policies=_policies(load_plugins()))
     try:
         with file.open("x", encoding="utf-8") as out:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from bdes_framework.summary import Estimate, Result, slopes
-from bdes_framework.text import ascii_controls
+from bdes_framework._internal.text import ascii_controls
+from bdes_framework.experiment.summary import Estimate, Result, slopes
 
 _WIDE = 100
 """From this many characters on there is room for what was paid beside the regret."""

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
-from bdes_framework.records import CellRecord
+from bdes_framework._internal.arrays import FloatArray
+from bdes_framework.experiment.results import BenchmarkRecord, Curves, Run
+from bdes_framework.experiment.summary import Estimate, Result, estimate, student_t, summarise
+from bdes_framework.plugin.records import CellRecord
 from bdes_framework.report.names import shown_names
-from bdes_framework.results import BenchmarkRecord, Curves, Run
-from bdes_framework.summary import Estimate, Result, estimate, student_t, summarise
-from bdes_framework.types import FloatArray
 
 Row = dict[str, Any]
 """A row of a chart's data: names to strings and numbers."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from bdes_framework.text import ascii_controls
+from bdes_framework._internal.text import ascii_controls
 
 LONGEST_NAME = 40
 

@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 from attrs import field, frozen
 
-from bdes_framework.cells import Cell, build_environment, explained, play
-from bdes_framework.config import Experiment, load_experiment
+from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.files import read_toml
+from bdes_framework._internal.text import one_line
 from bdes_framework.errors import BdesError
+from bdes_framework.experiment.cell import Cell, build_environment, explained, play
+from bdes_framework.experiment.file import Experiment, load_experiment
 from bdes_framework.interfaces import Environment, HasInstance
-from bdes_framework.manager import Plugins
+from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.report.data import Row, RunData
-from bdes_framework.simulation import Trace
-from bdes_framework.text import one_line
-from bdes_framework.tomlfile import read_toml
-from bdes_framework.types import FloatArray, IntArray
+from bdes_framework.simulation.loop import Trace
 
 BINS = 120
 MOST_ARMS = 7

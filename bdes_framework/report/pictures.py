@@ -6,8 +6,9 @@ from pathlib import Path
 import altair as alt
 from attrs import frozen
 
-from bdes_framework.cells import Cell
+from bdes_framework._internal.text import did_you_mean, listed, quoted
 from bdes_framework.errors import BdesError, InvalidValueError
+from bdes_framework.experiment.cell import Cell
 from bdes_framework.report import charts, theme
 from bdes_framework.report.data import (
     REGRET,
@@ -23,7 +24,6 @@ from bdes_framework.report.data import (
 from bdes_framework.report.paths import CellPath, replay
 from bdes_framework.report.rows import drawn_gap_rows, loglog_rows
 from bdes_framework.report.slopes import fit_slopes
-from bdes_framework.text import did_you_mean, listed, quoted
 
 Drawn = alt.Chart | alt.LayerChart | alt.FacetChart | alt.VConcatChart
 

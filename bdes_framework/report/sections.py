@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from bdes_framework.experiment.summary import Estimate
 from bdes_framework.report.data import REGRET, Panel, RunData, Standing, gap_rows, standings
 from bdes_framework.report.figures import Figures
 from bdes_framework.report.html import Cell, Column, brief, number, table, text, without
@@ -13,7 +14,6 @@ from bdes_framework.report.names import clipped
 from bdes_framework.report.paths import Paths
 from bdes_framework.report.rows import promise_of
 from bdes_framework.report.slopes import SlopeFit
-from bdes_framework.summary import Estimate
 
 MOST_ROWS = 2_500
 MOST_FAILURES = 200

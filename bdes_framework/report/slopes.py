@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import frozen
 
-from bdes_framework.records import CellRecord
-from bdes_framework.types import FloatArray
+from bdes_framework._internal.arrays import FloatArray
+from bdes_framework.plugin.records import CellRecord
 
 _RESAMPLES = 1000
 

@@ -13,19 +13,19 @@ from unittest import SkipTest
 
 from attrs import evolve, field, frozen
 
+from bdes_framework._internal.text import did_you_mean, listed, one_line, quoted
 from bdes_framework.errors import BdesError, InvalidValueError
 from bdes_framework.interfaces import Kind, Reference
-from bdes_framework.loading import load_plugins
-from bdes_framework.manager import Plugins
-from bdes_framework.parameters import parameters_of
-from bdes_framework.registry import Entry
+from bdes_framework.plugin.load import load_plugins
+from bdes_framework.plugin.parameters import parameters_of
+from bdes_framework.plugin.plugins import Plugins
+from bdes_framework.plugin.registry import Entry
 from bdes_framework.testing.demands import (
     BrokenPromiseError,
     RefusedError,
     demand,
     global_luck_kept,
 )
-from bdes_framework.text import did_you_mean, listed, one_line, quoted
 
 if TYPE_CHECKING:
     import pytest

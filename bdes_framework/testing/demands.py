@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bdes_framework.text import quoted
-from bdes_framework.types import FloatArray, IntArray
+from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.text import quoted
 
 Array: TypeAlias = FloatArray | IntArray
 

@@ -6,6 +6,8 @@ from unittest import SkipTest
 import numpy as np
 from attrs import evolve
 
+from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.text import quoted
 from bdes_framework.errors import BdesError
 from bdes_framework.interfaces import (
     Benchmark,
@@ -17,8 +19,8 @@ from bdes_framework.interfaces import (
     Outcome,
     Reference,
 )
-from bdes_framework.kernels import Record, sweep_block
-from bdes_framework.manager import Plugins
+from bdes_framework.model.rounds import Record, sweep_block
+from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.testing.checks import Check, Promises, Subject, run_all
 from bdes_framework.testing.demands import (
     BrokenPromiseError,
@@ -40,8 +42,6 @@ from bdes_framework.testing.pulling import (
     pull,
     run,
 )
-from bdes_framework.text import quoted
-from bdes_framework.types import FloatArray, IntArray
 
 PROMISES: Promises[Scenario] = Promises(Kind.ENVIRONMENT)
 

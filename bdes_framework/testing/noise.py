@@ -7,8 +7,10 @@ import numpy as np
 from attrs import frozen
 from numpy.random import Generator
 
+from bdes_framework._internal.arrays import FloatArray
+from bdes_framework._internal.text import quoted
 from bdes_framework.interfaces import Kind, NoiseModel, Reference
-from bdes_framework.manager import Plugins
+from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.testing.checks import Check, Promises, Subject, run_all
 from bdes_framework.testing.demands import (
     demand,
@@ -17,8 +19,6 @@ from bdes_framework.testing.demands import (
     demand_same,
     set_global_luck,
 )
-from bdes_framework.text import quoted
-from bdes_framework.types import FloatArray
 
 
 @frozen

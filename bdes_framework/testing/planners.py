@@ -7,10 +7,12 @@ from contextlib import suppress
 import numpy as np
 from attrs import frozen
 
+from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.interfaces import Kind, Plan, Planner, Reference
-from bdes_framework.manager import Plugins
-from bdes_framework.model import Instance
+from bdes_framework.model.instance import Instance
+from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.testing.checks import Check, Promises, Subject, run_all
 from bdes_framework.testing.demands import (
     BrokenPromiseError,
@@ -22,8 +24,6 @@ from bdes_framework.testing.demands import (
     set_global_luck,
 )
 from bdes_framework.testing.reference import best_value, example_instance, plain_value
-from bdes_framework.text import quoted
-from bdes_framework.types import FloatArray, IntArray
 
 ROUNDING = 1e-9
 """How far sums of floats may be off, relative to their size."""

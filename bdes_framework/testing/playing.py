@@ -6,9 +6,10 @@ from typing import TypeAlias
 import numpy as np
 from attrs import evolve, frozen
 
+from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.interfaces import Policy
-from bdes_framework.model import Instance, Problem
+from bdes_framework.model.instance import Instance, Problem
 from bdes_framework.testing.checks import Subject
 from bdes_framework.testing.demands import (
     BrokenPromiseError,
@@ -18,7 +19,6 @@ from bdes_framework.testing.demands import (
     set_global_luck,
 )
 from bdes_framework.testing.reference import ReferenceEnvironment, example_instance
-from bdes_framework.types import FloatArray, IntArray
 
 
 @frozen

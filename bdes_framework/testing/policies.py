@@ -6,9 +6,10 @@ from unittest import SkipTest
 import numpy as np
 from attrs import evolve
 
+from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework.interfaces import FusedPolicy, HasDiagnostics, Kind, Reference
-from bdes_framework.kernels import Record
-from bdes_framework.manager import Plugins
+from bdes_framework.model.rounds import Record
+from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.testing.checks import Check, Promises, Subject, run_all
 from bdes_framework.testing.demands import (
     demand_flat,
@@ -33,7 +34,6 @@ from bdes_framework.testing.playing import (
     run,
 )
 from bdes_framework.testing.reference import ReferenceEnvironment
-from bdes_framework.types import FloatArray, IntArray
 
 PROMISES: Promises[Scenario] = Promises(Kind.POLICY)
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from attrs import frozen
 
+from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework.interfaces import Environment, Outcome
 from bdes_framework.testing.checks import Subject
 from bdes_framework.testing.demands import demand_same, set_global_luck
-from bdes_framework.types import FloatArray, IntArray
 
 
 @frozen

@@ -13,4 +13,4 @@ def bdes_no_discovery(monkeypatch: pytest.MonkeyPatch) -> None:
     ``load_plugins()`` then finds none, whatever is installed on this machine;
     ``load_plugins(modules=[...])`` still loads what it is told to.
     """
-    monkeypatch.setattr("bdes_framework.discovery.installed", list)
+    monkeypatch.setattr("bdes_framework.plugin.discovery.installed", list)

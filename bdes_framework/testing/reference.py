@@ -5,11 +5,11 @@ Nothing here uses a plugin, and brute force uses none of the core's own shortcut
 
 import numpy as np
 
+from bdes_framework._internal.arrays import IntArray
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.interfaces import Outcome
-from bdes_framework.kernels import Record, World, sweep_block
-from bdes_framework.model import Instance
-from bdes_framework.types import IntArray
+from bdes_framework.model.instance import Instance
+from bdes_framework.model.rounds import Record, World, sweep_block
 
 
 class ReferenceEnvironment:

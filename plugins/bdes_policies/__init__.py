@@ -1,7 +1,7 @@
 """The paper's policies, as a plugin; and its estimator of lam, for anybody to call."""
 
 from bdes_framework import Registrar, hookimpl
-from bdes_policies.rate import RateEstimate, estimate_lam
+from bdes_policies.exploration.rate import RateEstimate, estimate_lam
 
 __all__ = ["BDES_API_VERSION", "RateEstimate", "bdes_register", "estimate_lam"]
 
@@ -16,11 +16,11 @@ def bdes_register(registrar: Registrar) -> None:
         etc,
         etc_unknown_arm,
         exp3p,
-        posterior,
         sticky,
         unknown_lambda,
         wide_ucb,
     )
+    from bdes_policies.posterior import policy as posterior
 
     registrar.policy("auto", auto.AutoConfig, auto.build)
     registrar.policy("etc", etc.EtcConfig, etc.build)

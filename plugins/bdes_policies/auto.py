@@ -7,7 +7,7 @@ from attrs.validators import optional
 
 from bdes_framework import PolicyContext, PolicyRef, Problem
 from bdes_policies.checks import not_negative
-from bdes_policies.scripted import Notes, Script, Scripted
+from bdes_policies.exploration.scripted import Notes, Script, Scripted
 
 
 @frozen

@@ -6,10 +6,10 @@ from attrs.validators import optional
 
 from bdes_framework import FloatArray, InvalidValueError, PlannerRef, PolicyContext
 from bdes_policies.checks import at_least_one, between_0_and_1, known_rate, up_to_one
-from bdes_policies.commit import Task, follow_plan, in_turn, ratio
-from bdes_policies.phases import Memory, Phase, one_arm
-from bdes_policies.scripted import Notes, Script, Scripted
-from bdes_policies.tuning import Lengths, Tuning, lengths, room
+from bdes_policies.exploration.commit import Task, follow_plan, in_turn, ratio
+from bdes_policies.exploration.phases import Memory, Phase, one_arm
+from bdes_policies.exploration.scripted import Notes, Script, Scripted
+from bdes_policies.exploration.tuning import Lengths, Tuning, lengths, room
 
 
 @frozen

@@ -10,10 +10,10 @@ from numpy.random import Generator as RandomGenerator
 
 from bdes_framework import FloatArray, IntArray, PlannerRef, PolicyContext
 from bdes_policies.checks import at_least_one, between_0_and_1, known_rate, up_to_one
-from bdes_policies.commit import Task, follow_plan, in_turn, ratio
-from bdes_policies.phases import NOT_SAMPLED, Memory, Phase, one_arm
-from bdes_policies.scripted import Notes, Script, Scripted
-from bdes_policies.tuning import Lengths, Tuning, lengths, room
+from bdes_policies.exploration.commit import Task, follow_plan, in_turn, ratio
+from bdes_policies.exploration.phases import NOT_SAMPLED, Memory, Phase, one_arm
+from bdes_policies.exploration.scripted import Notes, Script, Scripted
+from bdes_policies.exploration.tuning import Lengths, Tuning, lengths, room
 
 _BLOCKS = 4096
 """Blocks whose random benchmark arms are drawn together; memory does not grow with the horizon."""

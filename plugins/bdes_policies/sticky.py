@@ -10,8 +10,8 @@ from numpy.random import Generator
 
 from bdes_framework import IntArray, PolicyContext, Problem, Schedule, compiled
 from bdes_policies.checks import at_least_one, positive
-from bdes_policies.phases import NOT_SAMPLED, Phase
-from bdes_policies.scripted import FollowSchedule, Notes, Script, Scripted
+from bdes_policies.exploration.phases import NOT_SAMPLED, Phase
+from bdes_policies.exploration.scripted import FollowSchedule, Notes, Script, Scripted
 
 _MOST_SHOWN = 1000
 """Pairs left that diagnostics list at most: they hold small arrays."""

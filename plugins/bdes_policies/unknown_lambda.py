@@ -9,11 +9,11 @@ from attrs.validators import optional
 from bdes_framework import PlannerRef, Policy, PolicyContext, Problem
 from bdes_policies import etc, etc_unknown_arm
 from bdes_policies.checks import between_0_and_1, not_negative
-from bdes_policies.commit import Task
-from bdes_policies.finding import Finder
-from bdes_policies.phases import Memory
-from bdes_policies.scripted import Notes, Script, Scripted
-from bdes_policies.tuning import Tuning, room
+from bdes_policies.exploration.commit import Task
+from bdes_policies.exploration.finding import Finder
+from bdes_policies.exploration.phases import Memory
+from bdes_policies.exploration.scripted import Notes, Script, Scripted
+from bdes_policies.exploration.tuning import Tuning, room
 
 
 @frozen

@@ -9,7 +9,7 @@ from bdes_framework import load_run
 from bdes_framework.report.data import (
     RunData,
 )
-from tests.reports import (
+from tests.support.reports import (
     EXPERIMENT,
     make_run,
 )

@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from bdes_framework import load_run
-from bdes_framework.records import CellRecord
+from bdes_framework.plugin.records import CellRecord
 from bdes_framework.report.charts import spread
 from bdes_framework.report.data import (
     RunData,
@@ -23,7 +23,7 @@ from bdes_framework.report.paths import first_cells, replay
 from bdes_framework.report.pictures import Choice, picture
 from bdes_framework.report.rows import loglog_rows
 from bdes_framework.report.slopes import fit_slopes, table_1
-from tests.reports import (
+from tests.support.reports import (
     PLAIN,
     totals,
 )

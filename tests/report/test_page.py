@@ -17,7 +17,7 @@ from bdes_framework.report.data import (
 from bdes_framework.report.diagnostics import _typical
 from bdes_framework.report.page import Settings, report_page
 from bdes_framework.report.slopes import fit_slopes
-from tests.reports import (
+from tests.support.reports import (
     EXPERIMENT,
     HOSTILE_ERROR,
     HOSTILE_NAME,

@@ -1,0 +1,1 @@
+"""Helpers without a subject of their own: text, arrays, files, seeds. Not public."""

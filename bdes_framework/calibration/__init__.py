@@ -1,0 +1,1 @@
+"""Calibration: the evolution rate from a curve of click-through rates."""

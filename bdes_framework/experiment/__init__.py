@@ -1,0 +1,1 @@
+"""Experiments: the file, its cells, running them, and reading the results."""

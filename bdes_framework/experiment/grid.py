@@ -1,0 +1,170 @@
+"""Grids and formulas: one table of an experiment file as all the variants it stands for.
+
+A parameter given as a list where one value is wanted is an axis of a grid; a number given
+as a string is a formula in T and K.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+import numpy as np
+from attrs import AttrsInstance, fields, frozen
+
+from bdes_framework._internal.text import ascii_controls, quoted
+from bdes_framework.errors import ConfigError, InvalidValueError, Mistake
+from bdes_framework.experiment.formulas import evaluate
+from bdes_framework.interfaces import Kind
+from bdes_framework.plugin.config_values import is_union
+from bdes_framework.plugin.registry import Entry
+
+
+class Axis(NamedTuple):
+    """A parameter and the values it takes; with one value it is no axis of the grid."""
+
+    name: str
+    values: list[object]
+
+
+@frozen
+class Source:
+    """One table of the file: what it uses, its label, and its parameters as axes."""
+
+    kind: Kind
+    path: str
+    entry: Entry
+    label: str
+    axes: tuple[Axis, ...]
+
+    @property
+    def size(self) -> int:
+        """How many variants there are."""
+        return math.prod(len(axis.values) for axis in self.axes)
+
+    def variants(self) -> Iterator[tuple[str, dict[str, object]]]:
+        """Yield every combination, with a label that tells it from the others."""
+        varying = [axis.name for axis in self.axes if len(axis.values) > 1]
+        for values in itertools.product(*(axis.values for axis in self.axes)):
+            chosen = dict(zip((axis.name for axis in self.axes), values, strict=True))
+            words = [f"{name}={_short(chosen[name])}" for name in varying]
+            yield (f"{self.label} ({', '.join(words)})" if words else self.label), chosen
+
+
+def axes_of(
+    entry: Entry, table: Mapping[str, object], path: str
+) -> tuple[tuple[Axis, ...], list[Mistake]]:
+    """Return a table's parameters as axes, and what is wrong with their lists."""
+    hints = get_type_hints(entry.config, include_extras=True)
+    axes: list[Axis] = []
+    for name, value in table.items():
+        if name == "arms" and takes_arms(entry.config) and isinstance(value, Mapping):
+            axes += [_axis(f"arms.{key}", inner, False) for key, inner in value.items()]
+        else:
+            axes.append(_axis(name, value, takes_list(hints.get(name, object))))
+    mistakes: list[Mistake] = []
+    for axis in axes:
+        if not axis.values:
+            mistakes.append(Mistake(f"{path}.{axis.name}", "is an empty list"))
+        for label in _drop_repeated(axis.values):
+            message = f"has {quoted(label)} twice in its grid"
+            mistakes.append(Mistake(f"{path}.{axis.name}", message))
+    return tuple(axes), mistakes
+
+
+def clashes(sources: Sequence[Source]) -> Iterator[Mistake]:
+    """Yield where two variants share a label: their results would be one row of every table."""
+    owners: dict[str, Source] = {}
+    for source in sources:
+        told: set[str] = set()
+        for label, _ in source.variants():
+            owner = owners.get(label)
+            if owner is None:
+                owners[label] = source
+            elif owner.path not in told:
+                told.add(owner.path)
+                if owner is source:
+                    message = f"the label {quoted(label)} is that of two of its variants"
+                else:
+                    message = (
+                        f"the label {quoted(label)} is also that of {owner.path}, or of one of its"
+                        " variants; give each its own 'label'"
+                    )
+                yield Mistake(source.path, message)
+
+
+def _axis(name: str, value: object, takes_list: bool) -> Axis:
+    return Axis(name, list(value) if isinstance(value, list) and not takes_list else [value])
+
+
+def _drop_repeated(values: list[object]) -> list[str]:
+    """Keep the first of equal values; return the labels of those that were dropped.
+
+    Values are equal if their labels are, whether 1 is written as 1, 1.0 or "1".
+    """
+    seen: set[str] = set()
+    repeated: dict[str, None] = {}
+    kept: list[object] = []
+    for value in values:
+        labels = {_short(value), _short(_normal(value))}
+        if labels & seen:
+            repeated[_short(value)] = None
+        else:
+            kept.append(value)
+        seen |= labels
+    values[:] = kept
+    return list(repeated)
+
+
+def _short(value: object) -> str:
+    """Return a value as a label shows it: a table by what it uses and sets."""
+    if isinstance(value, Mapping):
+        settings = [f"{key}={_inner(inner)}" for key, inner in value.items() if key != "use"]
+        return " ".join([_short(value.get("use", "")), *settings]).strip()
+    return ascii_controls(str(value))
+
+
+def _inner(value: object) -> str:
+    return f"({_short(value)})" if isinstance(value, Mapping) else _short(value)
+
+
+def _normal(value: object) -> object:
+    """Return 1 as 1.0 and a table with its keys in order: in a grid they are the same."""
+    if isinstance(value, Mapping):
+        return {key: _normal(value[key]) for key in sorted(value)}
+    return float(value) if type(value) is int and abs(value) < 2**53 else value
+
+
+def formula_value(
+    text: str, path: str, horizon: int, n_arms: int | None, hint: object
+) -> float | int:
+    """Compute a formula, rounded where only an integer will do."""
+    try:
+        value = evaluate(text, horizon, n_arms)
+    except InvalidValueError as error:
+        raise ConfigError([Mistake(path, str(error))]) from None
+    whole = float not in _members(hint)
+    return round(value) if whole else value
+
+
+def _members(hint: object) -> tuple[object, ...]:
+    return get_args(hint) if is_union(hint) else (hint,)
+
+
+def takes_list(hint: object) -> bool:
+    """Say whether a list here is one value, not an axis of a grid."""
+    return any(get_origin(member) in (list, tuple, np.ndarray) for member in _members(hint))
+
+
+def wants_number(hint: object) -> bool:
+    """Say whether a string here can only be a formula."""
+    members = _members(hint)
+    return bool({int, float} & set(members)) and not any(
+        member is str or get_origin(member) in (Literal, Annotated) for member in members
+    )
+
+
+def takes_arms(config: type[AttrsInstance]) -> bool:
+    """Say whether an environment may have a table ``arms`` in place of ``r`` and ``b``."""
+    names = {attribute.name for attribute in fields(config)}
+    return {"r", "b"} <= names and "arms" not in names

@@ -1,0 +1,270 @@
+"""Reading a run back: cells, curves and aggregates as arrays, or as data frames."""
+
+import json
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import frozen
+
+from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.text import quoted
+from bdes_framework.errors import StoreError
+from bdes_framework.experiment.cell import CellResult
+from bdes_framework.experiment.store import PlannedCell, Store, benchmark_key, open_store
+from bdes_framework.experiment.summary import Result, summarise
+from bdes_framework.plugin.records import CellRecord
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+
+COLUMNS = (
+    "environment",
+    "policy",
+    "horizon",
+    "replication",
+    "total_reward",
+    "total_mean",
+    "regret",
+    "error",
+    "diagnostics",
+    "key",
+)
+"""What a row of an export holds, in order."""
+
+
+@frozen(eq=False)
+class Curves:
+    """The curves of one policy on one environment at one horizon, a row a replication.
+
+    Parameters
+    ----------
+    checkpoints : array of int, shape (c,)
+        After how many rounds they were noted.
+    replications : array of int, shape (n,)
+        Which replications are there.
+    rewards, means : array of float, shape (n, c)
+        Paid and expected reward up to each checkpoint.
+    regret : array of float, shape (n, c), or None
+        DES regret; None without a benchmark.
+    states : array of float, shape (n, c), or None
+        The sum of the states pulls were made at; None where there are none. With the largest
+        r, ``r * states - means`` is external regret.
+    """
+
+    checkpoints: IntArray
+    replications: IntArray
+    rewards: FloatArray
+    means: FloatArray
+    regret: FloatArray | None
+    states: FloatArray | None
+
+
+@frozen
+class BenchmarkRecord:
+    """What the regret on one environment at one horizon is measured against.
+
+    Parameters
+    ----------
+    environment : str
+        The environment's label.
+    horizon : int
+        How many rounds.
+    value : float
+        The expected reward of the benchmark's own sequence.
+    upper_bound : float
+        Proven: no sequence earns more.
+    """
+
+    environment: str
+    horizon: int
+    value: float
+    upper_bound: float
+
+    @property
+    def gap(self) -> float:
+        """By how much regret may be understated, at most."""
+        return self.upper_bound - self.value
+
+
+class Run:
+    """A run on disk: made by :func:`load_run`. Reads only; another process may still write."""
+
+    def __init__(self, folder: Path, store: Store) -> None:
+        self.folder = folder
+        self._store = store
+        self._plan = store.plan()
+        self._groups: dict[tuple[str, str, int], list[PlannedCell]] = {}
+        for planned in self._plan:
+            self._groups.setdefault(_group(planned), []).append(planned)
+
+    @property
+    def name(self) -> str:
+        """What the experiment is called."""
+        return self._store.meta("name") or self.folder.name
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """What was run: versions of everything that decided the numbers."""
+        path = self.folder / "resolved.json"
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "it is damaged"
+            raise StoreError(f"cannot read {quoted(str(path), 200)}: {reason}") from None
+        return found
+
+    @property
+    def n_cells(self) -> int:
+        """How many cells the run has, finished or not."""
+        return len(self._plan)
+
+    def keys(self) -> set[str]:
+        """Return the keys of all cells: hashes of everything that decides their numbers."""
+        return {planned.key for planned in self._plan}
+
+    def cells(self) -> list[CellRecord]:
+        """Return the cells that have finished, well or badly, in the experiment's order."""
+        return [record for record in map(self._record, self._plan) if record is not None]
+
+    def results(self) -> list[Result]:
+        """Return one line per environment, horizon and policy, with intervals."""
+        return summarise(self.cells())
+
+    def curves(self, environment: str, policy: str, horizon: int) -> Curves:
+        """Return the curves of one policy on one environment, a row a replication."""
+        rows = []
+        for planned in self._groups.get((environment, policy, horizon), []):
+            result = self._store.result(planned.key)
+            if result is not None and not result.error:
+                rows.append((planned, result))
+        if not rows:
+            raise KeyError(f"no finished cell of {policy!r} on {environment!r}, T = {horizon}")
+        means = np.array([result.means for _, result in rows])
+        totals = [self._totals(planned, result) for planned, result in rows]
+        return Curves(
+            checkpoints=self._store.checkpoints(horizon),
+            replications=np.array([planned.replication for planned, _ in rows]),
+            rewards=np.array([result.rewards for _, result in rows]),
+            means=means,
+            regret=_less(totals, means),
+            states=_stacked([result.states for _, result in rows], means),
+        )
+
+    def traceback(self, cell: CellRecord) -> str:
+        """Return where a cell failed, as Python tells it; empty if it did not fail."""
+        place = (cell.environment, cell.policy, cell.horizon, cell.replication)
+        for planned in self._plan:
+            if (*_group(planned), planned.replication) == place:
+                result = self._store.result(planned.key)
+                return "" if result is None else result.details
+        raise KeyError(f"no cell of {cell.policy!r} on {cell.environment!r}, T = {cell.horizon}")
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return the cells as a pandas frame, a row a cell; needs pandas."""
+        import pandas
+
+        return pandas.DataFrame(list(self.rows()))
+
+    def to_polars(self) -> "polars.DataFrame":
+        """Return the cells as a polars frame, a row a cell; needs polars."""
+        import polars
+
+        return polars.DataFrame(list(self.rows()))
+
+    def rows(self) -> Iterator[dict[str, object]]:
+        """Yield each finished cell as a flat mapping: what exports hold."""
+        for planned in self._plan:
+            record = self._record(planned)
+            if record is None:
+                continue
+            result = self._store.result(planned.key)
+            assert result is not None
+            values = (
+                record.environment,
+                record.policy,
+                record.horizon,
+                record.replication,
+                record.total_reward,
+                record.total_mean,
+                record.regret,
+                record.error,
+                result.diagnostics,
+                planned.key,
+            )
+            yield dict(zip(COLUMNS, values, strict=True))
+
+    def close(self) -> None:
+        """Close the database."""
+        self._store.close()
+
+    def _totals(self, planned: PlannedCell, result: CellResult) -> FloatArray | None:
+        """Return what the benchmark of a cell earns at the checkpoints, if there is one."""
+        found = self._store.benchmark(benchmark_key(result.basis, planned.horizon))
+        return found[0] if found is not None and found[0].size else None
+
+    def benchmarks(self) -> list[BenchmarkRecord]:
+        """Return what regret is measured against: one record per environment and horizon.
+
+        More where an environment draws its instance anew for every replication.
+        """
+        bases = self._store.bases()
+        seen: set[tuple[str, str]] = set()
+        records = []
+        for planned in self._plan:
+            key = benchmark_key(bases.get(planned.key, ""), planned.horizon)
+            if (planned.environment, key) in seen:
+                continue
+            seen.add((planned.environment, key))
+            found = self._store.benchmark(key)
+            if found is not None and found[0].size:
+                value, bound = float(found[0][-1]), found[1]
+                records.append(BenchmarkRecord(planned.environment, planned.horizon, value, bound))
+        return records
+
+    def benchmark_errors(self) -> list[str]:
+        """Return why benchmarks could not be computed; regret is absent there."""
+        return self._store.benchmark_errors()
+
+    def _record(self, planned: PlannedCell) -> CellRecord | None:
+        result = self._store.result(planned.key)
+        if result is None:
+            return None
+        bad = bool(result.error)
+        mean = None if bad else float(result.means[-1])
+        totals = self._totals(planned, result)
+        regret = None if mean is None or totals is None else float(totals[-1]) - mean
+        return CellRecord(
+            environment=planned.environment,
+            policy=planned.policy,
+            horizon=planned.horizon,
+            replication=planned.replication,
+            total_reward=None if bad else float(result.rewards[-1]),
+            total_mean=mean,
+            regret=regret,
+            error=result.error or None,
+        )
+
+
+def _group(planned: PlannedCell) -> tuple[str, str, int]:
+    return planned.environment, planned.policy, planned.horizon
+
+
+def _less(totals: Sequence[FloatArray | None], means: FloatArray) -> FloatArray | None:
+    known = [row for row in totals if row is not None]
+    return np.array(known) - means if len(known) == len(means) else None
+
+
+def _stacked(states: Sequence[FloatArray], means: FloatArray) -> FloatArray | None:
+    known = [row for row in states if row.size]
+    return np.array(known) if len(known) == len(means) else None
+
+
+def load_run(path: str | PathLike[str]) -> Run:
+    """Open a run's folder for reading; raise StoreError if it is none or cannot be read."""
+    folder = Path(path)
+    return Run(folder, open_store(folder, create=False))

@@ -1,0 +1,344 @@
+"""Running an experiment into a folder, going on where it stopped, and reading it back.
+
+The same experiment always has the same folder; finished cells are never run twice. Hooks
+fire here, in the parent process, at a run's boundaries.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from attrs import asdict, evolve, frozen
+
+from bdes_framework._internal.text import quoted
+from bdes_framework.errors import ContractError, StoreError
+from bdes_framework.experiment.cell import (
+    Cell,
+    CellResult,
+    build_environment,
+    execute,
+    explained,
+    failed,
+)
+from bdes_framework.experiment.file import Experiment, load_experiment
+from bdes_framework.experiment.store import DATABASE, LOCK, Store, benchmark_key, locked, open_store
+from bdes_framework.interfaces import Benchmark, Reference
+from bdes_framework.plugin.plugins import Plugins
+from bdes_framework.plugin.records import CellRecord, RunRecord
+from bdes_framework.simulation.loop import benchmark_of, log_checkpoints
+
+RUNS = "runs"
+
+_NEVER_RETURNED = "its worker died every time it was tried"
+
+
+@frozen
+class BenchmarkJob:
+    """Planning the benchmark of one instance at one horizon; done once, not once a cell."""
+
+    key: str
+    cell: Cell
+    planner: Reference
+
+    @property
+    def cost(self) -> float:
+        """About a second's worth of pulls."""
+        return 1e7
+
+
+@frozen(eq=False)
+class BenchmarkResult:
+    """A planned benchmark, or why there is none."""
+
+    key: str
+    benchmark: Benchmark | None
+    error: str = ""
+
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+def run_folder(experiment: Experiment, out: str | PathLike[str] | None = None) -> Path:
+    """Return the folder an experiment runs in: ``out``, or one named after what it is."""
+    if out is not None:
+        return Path(out)
+    slug = re.sub(r"[^a-z0-9]+", "-", experiment.config.name.lower()).strip("-")[:40] or "run"
+    return Path(RUNS) / f"{slug}-{run_identity(experiment)[:8]}"
+
+
+def run_identity(experiment: Experiment) -> str:
+    """Return a hash of all cells and labels: what makes a run this run and no other."""
+    lines = [f"{c.key} {c.environment.label!r} {c.policy.label!r}" for c in experiment.cells]
+    text = "\n".join([repr(experiment.config.name), repr(experiment.config.benchmark), *lines])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def run_experiment(
+    experiment: Experiment | str | PathLike[str],
+    *,
+    out: str | PathLike[str] | None = None,
+    engine: Reference | None = None,
+    retry_failed: bool = False,
+    on_start: Callable[[int, int], None] = lambda total, done: None,
+    on_cell: Callable[[Cell, CellResult], None] = lambda cell, result: None,
+    on_benchmark: Callable[[int, int], None] = lambda total, done: None,
+) -> Path:
+    """Run an experiment, or what is left of it; return its folder.
+
+    Parameters
+    ----------
+    experiment : Experiment or path
+        What to run.
+    out : path, optional
+        Where; by default a folder below ``runs`` named after the experiment.
+    engine : reference, optional
+        What runs the cells, instead of what the file says.
+    retry_failed : bool
+        Whether cells that failed before are run again.
+    on_start, on_cell : callable
+        Called in this process: with the number of cells and of those already there, and
+        with every cell that comes in.
+    on_benchmark : callable
+        Called likewise once the cells are done, with the number of benchmarks to plan and of
+        those planned so far.
+
+    Raises
+    ------
+    StoreError
+        If the folder is damaged, full, in use, or another experiment's.
+    """
+    if not isinstance(experiment, Experiment):
+        experiment = load_experiment(experiment)
+    chosen = experiment.config.engine if engine is None else engine
+    experiment.plugins.engine(chosen)  # a wrong one leaves no folder behind
+    folder = run_folder(experiment, out)
+    _refuse_foreign(folder)
+    _make_folder(folder)
+    with locked(folder):
+        store = open_store(folder, create=True)
+        try:
+            _claim(store, folder, experiment)
+            _Run(experiment, store, chosen, on_cell, on_benchmark).go(retry_failed, on_start)
+        finally:
+            store.close()
+    return folder
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Refuse a folder that has something in it but is no run: its files may be dear to somebody."""
+    if folder.is_dir() and not (folder / DATABASE).exists():
+        strangers = sorted(path.name for path in folder.iterdir() if not path.name.startswith(LOCK))
+        if strangers:
+            raise StoreError(
+                f"{quoted(str(folder), 200)} is no run but has {quoted(strangers[0])} in it;"
+                " use another --out"
+            )
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot make {quoted(str(folder), 200)}: {error.strerror}") from None
+
+
+def _claim(store: Store, folder: Path, experiment: Experiment) -> None:
+    """Make the folder this experiment's, or refuse it when it is another's."""
+    identity = run_identity(experiment)
+    known = store.meta("identity")
+    if known not in (None, identity):
+        raise StoreError(
+            f"{quoted(str(folder), 200)} holds another experiment, or the same one with other"
+            " plugin versions; use another --out"
+        )
+    if known is None:
+        resolved = {
+            "name": experiment.config.name,
+            "versions": dict(experiment.versions),
+            "plugins": [
+                {"plugin": r.name, "distribution": r.distribution, "version": r.version}
+                for r in experiment.plugins.records
+                if r.state == "loaded"
+            ],
+            "config": _plain(experiment),
+            "cells": len(experiment.cells),
+        }
+        _write(folder / "experiment.toml", experiment.text)
+        _write(folder / "resolved.json", json.dumps(resolved, indent=2, default=_as_list))
+        store.set_meta("name", experiment.config.name)
+        store.set_meta("identity", identity)
+
+
+def _plain(experiment: Experiment) -> dict[str, object]:
+    """Return the experiment with every grid expanded, every formula and arm worked out."""
+    parts = {
+        kind: {
+            (getattr(c, kind).label, c.horizon): getattr(c, kind).table for c in experiment.cells
+        }
+        for kind in ("environment", "policy")
+    }
+    return {
+        **asdict(experiment.config, recurse=False),
+        "plugins": asdict(experiment.config.plugins),
+        "environments": _labelled(parts["environment"]),
+        "policies": _labelled(parts["policy"]),
+    }
+
+
+def _labelled(tables: Mapping[tuple[str, int], object]) -> list[dict[str, object]]:
+    return [
+        {"label": label, "horizon": horizon, "table": table}
+        for (label, horizon), table in tables.items()
+    ]
+
+
+def _as_list(value: object) -> object:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    temporary = path.with_suffix(path.suffix + ".tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise StoreError(f"cannot write {quoted(str(path), 200)}: {error.strerror}") from None
+
+
+class _Run:
+    """One pass over the cells that are not there yet."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        store: Store,
+        engine: Reference,
+        on_cell: Callable[[Cell, CellResult], None],
+        on_benchmark: Callable[[int, int], None],
+    ) -> None:
+        self._plugins = experiment.plugins
+        self._experiment = experiment
+        self._store = store
+        self._engine = engine
+        self._on_cell = on_cell
+        self._on_benchmark = on_benchmark
+
+    def go(self, retry_failed: bool, on_start: Callable[[int, int], None]) -> None:
+        """Play the cells that are missing, then plan the benchmarks they are held to."""
+        cells, config = self._experiment.cells, self._experiment.config
+        self._store.set_plan(cells)
+        for horizon in config.horizons:
+            self._store.set_checkpoints(horizon, log_checkpoints(horizon, config.checkpoints))
+        well = self._store.finished(failed=False)
+        badly = set() if retry_failed else self._store.finished(failed=True)
+        done = well | badly
+        # Cells that differ in their labels alone share a key: played once, finished all.
+        left: dict[str, list[Cell]] = {}
+        for cell in cells:
+            if cell.key not in done:
+                left.setdefault(cell.key, []).append(cell)
+        on_start(len(cells), len(cells) - sum(map(len, left.values())))
+        self._record = RunRecord(
+            config.name,
+            len(cells),
+            n_finished=sum(cell.key in well for cell in cells),
+            n_failed=sum(cell.key in badly for cell in cells),
+        )
+        self._plugins.announce("bdes_run_started", run=self._record)
+        for result in self._results([twins[0] for twins in left.values()], execute):
+            self._finish(self._taken(left, result.key), result)
+        for key, twins in left.items():
+            self._finish(twins, failed(key, _NEVER_RETURNED, _NEVER_RETURNED))
+        self._plan_benchmarks(retry_failed)
+        self._plugins.announce("bdes_run_finished", run=self._record)
+
+    def _plan_benchmarks(self, retry_failed: bool) -> None:
+        jobs = {job.key: job for job in self._benchmark_jobs(retry_failed)}
+        total = len(jobs)
+        self._on_benchmark(total, 0)
+        for planned in self._results(list(jobs.values()), plan_benchmark):
+            self._taken(jobs, planned.key)
+            self._store.save_benchmark(planned.key, planned.benchmark, planned.error)
+            self._on_benchmark(total, total - len(jobs))
+        for key in jobs:
+            self._store.save_benchmark(key, None, _NEVER_RETURNED)
+
+    def _results(self, jobs: list[Job], do: Callable[[Plugins, Job], Result]) -> Iterator[Result]:
+        if jobs:
+            yield from self._plugins.engine(self._engine).run(jobs, partial(do, self._plugins))
+
+    def _taken(self, left: dict[str, Job], key: str) -> Job:
+        """Take a job off the list; an engine that returns one twice, or makes one up, is told."""
+        if key not in left:
+            raise ContractError(
+                f"engine {quoted(self._engine)} returned a result twice, or one that nobody asked"
+                " for"
+            )
+        return left.pop(key)
+
+    def _finish(self, twins: list[Cell], result: CellResult) -> None:
+        self._store.save(result)
+        for cell in twins:
+            self._tell(cell, result)
+
+    def _tell(self, cell: Cell, result: CellResult) -> None:
+        bad = bool(result.error)
+        self._record = evolve(
+            self._record,
+            n_finished=self._record.n_finished + (not bad),
+            n_failed=self._record.n_failed + bad,
+        )
+        self._on_cell(cell, result)
+        record = CellRecord(
+            environment=cell.environment.label,
+            policy=cell.policy.label,
+            horizon=cell.horizon,
+            replication=cell.replication,
+            total_reward=None if bad else float(result.rewards[-1]),
+            total_mean=None if bad else float(result.means[-1]),
+            error=result.error or None,
+        )
+        self._plugins.announce("bdes_cell_finished", run=self._record, cell=record)
+
+    def _benchmark_jobs(self, retry_failed: bool) -> Iterator[BenchmarkJob]:
+        """Yield one job per instance and horizon that has no benchmark yet."""
+        planner = self._experiment.config.benchmark
+        if planner is False:
+            return
+        seen = set()
+        bases = self._store.bases()
+        for cell in self._experiment.cells:
+            basis = bases.get(cell.key)
+            key = benchmark_key(basis or "", cell.horizon)
+            if not basis or key in seen:
+                continue
+            seen.add(key)
+            known = self._store.benchmark(key)
+            if known is None or (retry_failed and known[2]):
+                yield BenchmarkJob(key, cell, planner)
+
+
+def plan_benchmark(plugins: Plugins, job: BenchmarkJob) -> BenchmarkResult:
+    """Plan one benchmark, wherever the engine put it; an error becomes part of the result."""
+    try:
+        environment = build_environment(plugins, job.cell)
+        checkpoints = log_checkpoints(job.cell.horizon, job.cell.checkpoints)
+        benchmark = benchmark_of(environment, checkpoints, plugins.planner(job.planner))
+    except (Exception, SystemExit) as error:
+        return BenchmarkResult(job.key, None, explained(error)[0])
+    return BenchmarkResult(job.key, benchmark)
+
+
+def list_runs(folder: str | PathLike[str] = RUNS) -> Iterator[Path]:
+    """Yield the run folders below ``folder``, by name."""
+    base = Path(folder)
+    if base.is_dir():
+        yield from sorted(path for path in base.iterdir() if (path / DATABASE).is_file())

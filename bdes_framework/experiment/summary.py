@@ -1,0 +1,117 @@
+"""From cells to what people read: means with intervals, one line per policy and column."""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from bdes_framework.plugin.records import CellRecord
+
+
+@frozen
+class Estimate:
+    """A mean over replications.
+
+    Parameters
+    ----------
+    mean : float
+        The average.
+    half_width : float or None
+        Half the width of its 95 % interval (Student's t); None with a single value.
+    """
+
+    mean: float
+    half_width: float | None
+
+
+@frozen
+class Result:
+    """What one policy earned on one environment at one horizon, over all replications.
+
+    Parameters
+    ----------
+    environment, policy : str
+        Their labels.
+    horizon : int
+        How many rounds were played.
+    reward, mean, regret : Estimate or None
+        Paid reward, its expectation on the arms really pulled, and DES regret; None where
+        no replication has a figure.
+    n_failed : int
+        How many replications failed.
+    """
+
+    environment: str
+    policy: str
+    horizon: int
+    reward: Estimate | None
+    mean: Estimate | None
+    regret: Estimate | None
+    n_failed: int
+
+
+def summarise(records: Sequence[CellRecord]) -> list[Result]:
+    """Return one result per environment, horizon and policy, in the order first seen."""
+    groups: dict[tuple[str, int, str], list[CellRecord]] = {}
+    for record in records:
+        groups.setdefault((record.environment, record.horizon, record.policy), []).append(record)
+    return [
+        Result(
+            environment=environment,
+            policy=policy,
+            horizon=horizon,
+            reward=estimate([cell.total_reward for cell in cells]),
+            mean=estimate([cell.total_mean for cell in cells]),
+            regret=estimate([cell.regret for cell in cells]),
+            n_failed=sum(cell.error is not None for cell in cells),
+        )
+        for (environment, horizon, policy), cells in groups.items()
+    ]
+
+
+def estimate(values: Sequence[float | None]) -> Estimate | None:
+    """Return the mean of what is there and its 95 % interval, or None if nothing is.
+
+    >>> estimate([1.0, 3.0, None])
+    Estimate(mean=2.0, half_width=12.706)
+    """
+    given = [value for value in values if value is not None]
+    if not given:
+        return None
+    mean = statistics.fmean(given)
+    if len(given) == 1:
+        return Estimate(mean, None)
+    error = statistics.stdev(given) / math.sqrt(len(given))
+    return Estimate(mean, student_t(len(given) - 1) * error)
+
+
+_STUDENT_T = (12.706, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281)
+
+
+def student_t(freedom: int) -> float:
+    """Return the 97.5 % point of Student's t: a table up to 10, then its expansion in 1/n."""
+    if freedom <= len(_STUDENT_T):
+        return _STUDENT_T[freedom - 1]
+    z = statistics.NormalDist().inv_cdf(0.975)
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return float(z + first / freedom + second / freedom**2 + third / freedom**3)
+
+
+def slopes(results: Sequence[Result]) -> dict[tuple[str, str], float]:
+    """Return the log-log slope of mean regret over horizons, by environment and policy.
+
+    Least squares over all horizons with positive regret; absent below two of them.
+    """
+    points: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for result in results:
+        if result.regret is not None and result.regret.mean > 0:
+            point = math.log(result.horizon), math.log(result.regret.mean)
+            points.setdefault((result.environment, result.policy), []).append(point)
+    return {
+        key: statistics.linear_regression([x for x, _ in pairs], [y for _, y in pairs]).slope
+        for key, pairs in points.items()
+        if len({x for x, _ in pairs}) > 1
+    }

@@ -1,0 +1,1 @@
+"""Fitting: estimates of r, b and lam from a log of pulls."""

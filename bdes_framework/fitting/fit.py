@@ -1,0 +1,247 @@
+"""From a log of pulls to its parameters: :func:`fit`.
+
+The estimates are the mode of the posterior in logit coordinates, found by Fisher scoring: the
+likelihood is explicit for every row (see :mod:`likelihood`), one step costs one sweep, and a few
+steps are enough. As it may have several modes in ``lam``, scoring starts from rates all over
+(0, 1), each on as many of the first rows as it needs to show itself.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from attrs import evolve
+
+from bdes_framework._internal.arrays import FloatArray
+from bdes_framework.fitting.fisher_scoring import (
+    Mode,
+    mode_at,
+    objective_at,
+    scored,
+    without_flat_prior,
+)
+from bdes_framework.fitting.fit_warnings import unidentified
+from bdes_framework.fitting.goodness import check_fit
+from bdes_framework.fitting.intervals import widen_by_profiles
+from bdes_framework.fitting.log import Log
+from bdes_framework.fitting.parametrisation import UNKNOWN_RATE, Coordinates, RatePrediction, logit
+from bdes_framework.fitting.result import Fit, ModelScore, intervals
+from bdes_framework.model.instance import Instance, as_rate
+
+_TOLERANCE = 1e-6
+"""Scoring ends when the next step is shorter than a thousandth of a standard deviation."""
+_NEARLY = 1e-4
+_ROUGHLY = 1e-2
+_FIRST_STEPS = 20
+_SECOND_STEPS = 5
+_MOST_STEPS = 100
+_RATES = (0.95, 0.7, 0.4, 0.2, 0.08, 0.03, 0.01)
+_FEWEST_ROWS = 20_000
+_MOST_FIRST_ROWS = 500_000
+_FIRST_KEPT = 4
+_SECOND_KEPT = 2
+
+
+def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None = 1.0) -> Fit:
+    """Estimate ``r``, ``b`` and ``lam`` from every row of a log.
+
+    Parameters
+    ----------
+    log : Log
+        Arms and rewards, of one sequence or of many independent ones.
+    lam : float, RatePrediction or nothing
+        The evolution rate: known, predicted, or unknown.
+    q0 : float or None
+        The state at which each sequence begins. None if it is unknown but the same for all:
+        then states are measured in units of it, so that the fit has ``q0 = 1`` and ``b`` may
+        exceed 1. (``(c*r, b/c, q0/c)`` is the same problem for every c.)
+
+    Returns
+    -------
+    Fit
+        Estimates, intervals, comparisons, and warnings about what the log does not tell.
+
+    Notes
+    -----
+    No arm pays with a probability above 1 in any state the others lead to: in the estimates
+    and in every draw, ``r * max(b, q0, 1)`` is at most 1, or, with ``q0`` unknown,
+    ``r * max(b, q0)``.
+
+    Priors are weak, but not uniform: Beta(1/2, 1/2) for every ``r * max(q0, 1)`` and ``b``, or,
+    where ``q0`` is unknown, for ``b / (1 + b)``, well below the bound of b; logit(lam) normal
+    around 0 with deviation 5. They give an answer where a log says nothing (the intervals of an
+    arm that was never played are 0 to 1), and weigh as much as one row where it says something.
+
+    Examples
+    --------
+    >>> ads = Instance(r=[0.8, 0.3], b=[0.2, 1.0], lam=0.1)
+    >>> rng = np.random.default_rng(1)
+    >>> arms = np.repeat(rng.integers(0, 2, 500), 8)
+    >>> rewards = rng.random(4000) < ads.expected_rewards(arms)
+    >>> found = fit(Log(arms, rewards))
+    >>> found.lam_interval[0] < 0.1 < found.lam_interval[1]
+    True
+    """
+    rate = lam if isinstance(lam, RatePrediction) else UNKNOWN_RATE if lam is None else as_rate(lam)
+    start = 1.0 if q0 is None else Instance([0.0], [0.0], 0.0, q0).q0
+    pulls, _ = log.totals()
+    coordinates = Coordinates(log.n_arms, rate, start, q0 is not None, pulls > 0)
+    mode = _search(log, coordinates)
+    return _described(log, coordinates, mode, _most_likely(log, coordinates, mode))
+
+
+def _search(log: Log, coordinates: Coordinates) -> Mode:
+    """Score from several rates on parts of the log, then the best of them on all of it."""
+    rough: list[FloatArray] = []
+    for first, n_rows in _starts(log, coordinates):
+        part = log.first(n_rows)
+        start = mode_at(part, coordinates, first)
+        rough.append(scored(start, part, coordinates, _ROUGHLY, _FIRST_STEPS).theta)
+    # Judged on the same rows: what was found on few rows is worse on many, right or wrong.
+    part = log.first(_MOST_FIRST_ROWS)
+    rough.sort(key=lambda theta: -objective_at(part, coordinates, theta))
+    found: list[Mode] = []
+    for rows, kept, tolerance, steps in (
+        (part, _FIRST_KEPT, _ROUGHLY, _SECOND_STEPS),
+        (log, _SECOND_KEPT, _ROUGHLY, _SECOND_STEPS),
+        (log, 1, _TOLERANCE, _MOST_STEPS),
+    ):
+        found = [
+            scored(mode_at(rows, coordinates, theta), rows, coordinates, tolerance, steps)
+            for theta in _distinct(rough)[:kept]
+        ]
+        found.sort(key=lambda mode: -mode.objective)
+        rough = [mode.theta for mode in found]
+    return found[0]
+
+
+def _starts(log: Log, coordinates: Coordinates) -> Iterator[tuple[FloatArray, int]]:
+    """Yield first guesses, and how many rows are needed to tell whether they are right."""
+    pulls, paid = log.totals()
+    level = (paid + 1) / (pulls + 2)
+    theta = np.zeros(coordinates.size)
+    # As if the state had been 0.7 throughout; b = 0.7 keeps it there.
+    guess = np.clip(level / 0.7 * coordinates.peak, 1e-6, 0.95)
+    theta[: log.n_arms] = np.log(guess / (1 - guess))
+    theta[log.n_arms : 2 * log.n_arms] = logit(0.7) if coordinates.bounded else np.log(0.7)
+    if not isinstance(coordinates.lam, RatePrediction):
+        yield theta, log.n_rows
+        return
+    # Below it, the state hardly moves within any sequence, or any part that is tried first.
+    least = 0.3 / min(log.longest, _MOST_FIRST_ROWS)
+    rates = [rate for rate in _RATES if rate > least]
+    while rates and rates[-1] / 10 > least:
+        rates.append(rates[-1] / 10)
+    for rate in [coordinates.lam.lam, *rates]:
+        theta[-1] = logit(rate)
+        n_rows = max(_FEWEST_ROWS, 500 * log.n_arms, min(int(100 / rate), _MOST_FIRST_ROWS))
+        yield theta.copy(), n_rows
+
+
+def _distinct(thetas: list[FloatArray]) -> list[FloatArray]:
+    kept: list[FloatArray] = []
+    for theta in thetas:
+        if all(np.abs(theta[-1] - other[-1]) > 0.2 for other in kept):
+            kept.append(theta)
+    return kept
+
+
+def _most_likely(log: Log, coordinates: Coordinates, mode: Mode) -> Mode:
+    """Return where the likelihood is largest, as AIC and BIC mean it: the prior has no say.
+
+    It may be largest at a boundary, which no coordinates reach. Scoring with the prior's
+    precision, but without its pull, comes as near as makes no difference. A rate that was
+    predicted stays where the estimate is: the prediction is part of the model.
+    """
+
+    def without_prior(found: Mode) -> Mode:
+        return evolve(found, objective=found.log_likelihood, score=found.slope)
+
+    predicted = isinstance(coordinates.lam, RatePrediction) and coordinates.lam != UNKNOWN_RATE
+    fixed = coordinates.size - 1 if predicted else None
+    best = without_prior(mode)
+    # Of few rows, the prior decides which hill the estimate is on: the likelihood has others.
+    if not predicted and log.n_rows <= _FEWEST_ROWS:
+        others = [mode_at(log, coordinates, theta) for theta, _ in _starts(log, coordinates)]
+        found = [
+            scored(start, log, coordinates, _ROUGHLY, _FIRST_STEPS, without_prior)
+            for start in (best, *map(without_prior, others))
+        ]
+        best = max(found, key=lambda one: one.objective)
+    # Towards a boundary each step gains a part of what is left; of many rows, that is little.
+    steps = _MOST_STEPS if log.n_rows <= _MOST_FIRST_ROWS else _FIRST_STEPS
+    return scored(best, log, coordinates, _NEARLY, steps, without_prior, fixed)
+
+
+def _described(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode) -> Fit:
+    n, theta = log.n_arms, mode.theta
+    instance, slopes = coordinates.instance(theta), coordinates.jacobian(theta)
+    deviations = _root_of_inverse(mode.precision)
+    covariance: FloatArray = deviations @ deviations.T
+    natural = np.zeros((2 * n + 1, 2 * n + 1))
+    free = coordinates.free
+    inner = slopes @ covariance @ slopes.T
+    natural[np.ix_(free, free)] = inner
+    ends = intervals(coordinates, theta, np.sqrt(np.diag(inner)))
+    widen_by_profiles(ends, log, coordinates, mode, covariance)
+    step = slopes @ covariance @ without_flat_prior(mode, coordinates).score
+    goodness, states = check_fit(log, instance, free, inner, step)
+    pulls, _ = log.totals()
+    played = int((pulls > 0).sum())
+    n_parameters = 2 * played + coordinates.size - 2 * n
+    evolving = ModelScore(most_likely.log_likelihood, n_parameters, log.n_rows)
+    stationary = ModelScore(_stationary(log), played, log.n_rows)
+    warnings = [
+        *unidentified(log, coordinates, theta, covariance, ends, states, goodness),
+        *_about_state(evolving, stationary),
+    ]
+    return Fit(
+        instance=instance,
+        names=log.names,
+        pulls=pulls,
+        covariance=natural,
+        r_interval=ends[:n],
+        b_interval=ends[n : 2 * n],
+        lam_interval=(float(ends[-1, 0]), float(ends[-1, 1])),
+        evolving=evolving,
+        stationary=stationary,
+        goodness=goodness,
+        warnings=tuple(warnings),
+        coordinates=coordinates,
+        centre=theta,
+        deviations=deviations,
+    )
+
+
+def _about_state(evolving: ModelScore, stationary: ModelScore) -> Iterator[str]:
+    """Yield a warning if the log is as well explained without a state."""
+    more = evolving.bic - stationary.bic
+    if more >= 0:
+        but = ", though AIC prefers the one with it" if evolving.aic < stationary.aic else ""
+        yield (
+            f"BIC prefers the model without a state, by {more:,.1f}{but}: the log gives no clear"
+            " reason to believe in one"
+        )
+
+
+def _root_of_inverse(precision: FloatArray) -> FloatArray:
+    """Return the triangular root of the covariance; rounding makes no variance negative.
+
+    Cholesky's would do where rounding does no harm; draws are to be the same everywhere, and
+    the triangular root is unique.
+    """
+    eigenvalues, vectors = np.linalg.eigh(precision)
+    least = max(1e-8, eigenvalues.size * float(np.finfo(float).eps * eigenvalues[-1]))
+    root = vectors / np.sqrt(np.maximum(eigenvalues, least))
+    upper = np.linalg.qr(root.T, mode="r")
+    triangular: FloatArray = (upper * np.sign(np.diag(upper))[:, None]).T
+    return triangular
+
+
+def _stationary(log: Log) -> float:
+    """Return the log-likelihood of the model in which every arm pays its own mean."""
+    pulls, paid = log.totals()
+    total = 0.0
+    for part in (paid, pulls - paid):
+        some = part > 0
+        total += float(np.sum(part[some] * np.log(part[some] / pulls[some])))
+    return total

@@ -1,0 +1,259 @@
+"""Does a fitted model predict the rewards it was fitted to? A chi-square over bins.
+
+Rows are put into bins by their predicted probability, and the rewards of each bin are compared
+with their expectation. Fitting has drawn the two together; the covariance of the differences
+allows for it, so that the statistic has a chi-square distribution whatever K is (a
+Rao-Robson-Nikulin statistic). That covariance is of differences at the largest likelihood. The
+estimates stand a step away from it, as priors pull: many small pulls, all in the direction that
+fitting leaves the least variance in, so the differences are taken where that step leads.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from attrs import frozen
+
+from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework.fitting.likelihood import (
+    LEAST_PROBABILITY,
+    AnyIntArray,
+    fresh_state,
+    move_slopes,
+    paying_probability,
+    restart_slopes,
+)
+from bdes_framework.fitting.log import Log
+from bdes_framework.model.instance import Instance
+from bdes_framework.model.rounds import compiled
+
+N_BINS = 20
+SIGNIFICANT = 0.01
+_CELLS = 4096
+_LOGIT_RANGE = 24.0
+_LEAST_EIGENVALUE = 0.1
+"""Directions in which fitting leaves less than this of the variance show nothing but rounding
+and curvature."""
+
+
+@frozen(eq=False)
+class GoodnessOfFit:
+    """Predicted against observed rewards, bin by bin.
+
+    Parameters
+    ----------
+    rows : array of float, shape (B,)
+        How many rows each bin has; bins hold about equally many, in order of their predicted
+        probability.
+    predicted, observed : arrays of float, shape (B,)
+        The mean predicted probability, and the mean reward.
+    statistic : float
+        The chi-square statistic.
+    freedom : int
+        Its degrees of freedom; 0 if the bins leave nothing to check.
+    p_value : float
+        How often a log of the fitted model would fit no better; 1 with no freedom. Below 0.01
+        the model does not describe the log.
+    detectable : float
+        How wrong the model would have to be to be found out, in four of five such logs: the
+        factor, one way or the other, by which it is wrong about the odds of every bin.
+        Infinite with no freedom.
+    """
+
+    rows: FloatArray
+    predicted: FloatArray
+    observed: FloatArray
+    statistic: float
+    freedom: int
+    p_value: float
+    detectable: float
+
+
+@frozen
+class States:
+    """How much the fitted state varied over the rows of a log."""
+
+    mean: float
+    deviation: float
+    impossible: int
+    """Rows that paid in a state in which nothing pays."""
+
+
+def check_fit(
+    log: Log, instance: Instance, free: IntArray, covariance: FloatArray, step: FloatArray
+) -> tuple[GoodnessOfFit, States]:
+    """Bin the rows of a log by what the fitted instance predicts.
+
+    ``covariance`` is that of the parameters named by ``free``, among r, b, lam and q0; ``step``
+    leads from them to where the likelihood is largest.
+    """
+    at = (instance.r, instance.b, instance.lam, instance.q0)
+    cells, moments = np.zeros(_CELLS, dtype=np.int64), np.zeros(2)
+    _count_cells(log.arms, log.starts, *at, cells, moments)
+    mean = float(moments[0]) / log.n_rows
+    deviation = math.sqrt(max(0.0, float(moments[1]) / log.n_rows - mean**2))
+    bin_of, n_bins = _bins(cells)
+    sums = np.zeros((n_bins, 5))
+    slopes = np.zeros((n_bins, 2 * log.n_arms + 2))
+    memory = fresh_state(log.n_arms, instance.q0)
+    _sum_bins(log.arms, log.rewards, log.starts, *at, memory, bin_of, sums, slopes)
+    rows, predicted, observed, variance, impossible = sums.T
+    differences = observed - predicted - slopes[:, free] @ step
+    statistic, freedom = _chi_square(differences, variance, slopes[:, free], covariance)
+    found = GoodnessOfFit(
+        rows=rows,
+        predicted=predicted / rows,
+        observed=observed / rows,
+        statistic=statistic,
+        freedom=freedom,
+        p_value=chi_square_tail(statistic, freedom),
+        detectable=_detectable(freedom, float(variance.sum()) * freedom / n_bins),
+    )
+    return found, States(mean, deviation, int(impossible.sum()))
+
+
+def _bins(cells: IntArray) -> tuple[IntArray, int]:
+    """Join neighbouring cells into at most N_BINS bins of about equally many rows."""
+    before = np.cumsum(cells) - cells
+    wanted = np.minimum(before * N_BINS // max(int(cells.sum()), 1), N_BINS - 1)
+    used, bin_of = np.unique(wanted[cells > 0], return_inverse=True)
+    whole = np.zeros(_CELLS, dtype=np.int64)
+    whole[cells > 0] = bin_of
+    return whole, used.size
+
+
+def _chi_square(
+    differences: FloatArray, variance: FloatArray, slopes: FloatArray, covariance: FloatArray
+) -> tuple[float, int]:
+    scale = np.sqrt(variance)
+    scaled = slopes / scale[:, None]
+    left = np.eye(scale.size) - scaled @ covariance @ scaled.T
+    eigenvalues, vectors = np.linalg.eigh(left)
+    kept = eigenvalues > _LEAST_EIGENVALUE
+    along = (differences / scale) @ vectors[:, kept]
+    return float(np.sum(along**2 / eigenvalues[kept])), int(kept.sum())
+
+
+def _detectable(freedom: int, variance: float) -> float:
+    """Return the least factor of the odds that the check would most likely see.
+
+    A factor exp(x) moves a bin's rewards by x times their variance; squared and divided by the
+    variance, and summed, that is the noncentrality. Fitting hides a part of it.
+    """
+    if freedom == 0 or variance == 0:
+        return math.inf
+    # No exponent beyond a float's: a factor of 1e300 is as good as any.
+    return math.exp(min(math.sqrt(_visible_noncentrality(freedom) / variance), 690.0))
+
+
+def _visible_noncentrality(freedom: int) -> float:
+    """Return what makes a chi-square variable exceed its 1 % point in 80 of 100 cases.
+
+    Noncentral, it has mean ``freedom + x`` and variance ``2 * freedom + 4 * x``, and is nearly
+    normal.
+    """
+    limit = _bisected(lambda x: SIGNIFICANT - chi_square_tail(x, freedom))
+    return _bisected(lambda x: freedom + x - 0.8416 * math.sqrt(2 * freedom + 4 * x) - limit)
+
+
+def _bisected(rising: Callable[[float], float]) -> float:
+    low, high = 0.0, 1000.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
+    return low
+
+
+def chi_square_tail(statistic: float, freedom: int) -> float:
+    """Return the probability that a chi-square variable exceeds ``statistic``.
+
+    The finite sum for whole degrees of freedom.
+
+    >>> round(chi_square_tail(3.841, 1), 4), round(chi_square_tail(18.307, 10), 4)
+    (0.05, 0.05)
+    """
+    if freedom == 0 or statistic <= 0:
+        return 1.0
+    half = statistic / 2
+    if freedom % 2:
+        total, power = math.erfc(math.sqrt(half)), 0.5
+    else:
+        total, power = math.exp(-half), 1.0
+    while power < freedom / 2:
+        total += math.exp(power * math.log(half) - half - math.lgamma(power + 1))
+        power += 1
+    return min(total, 1.0)
+
+
+@compiled
+def _cell(mu: float) -> int:
+    place = (math.log(mu / (1.0 - mu)) / _LOGIT_RANGE + 1.0) / 2.0
+    return min(max(int(place * _CELLS), 0), _CELLS - 1)
+
+
+@compiled
+def _count_cells(
+    arms: AnyIntArray,
+    starts: IntArray,
+    r: FloatArray,
+    b: FloatArray,
+    lam: float,
+    q0: float,
+    cells: IntArray,
+    moments: FloatArray,
+) -> None:
+    """Count rows in fine cells of the predicted logit; sum the states and their squares."""
+    q = q0
+    following = 0
+    for t in range(arms.size):
+        if following < starts.size and starts[following] == t:
+            following += 1
+            q = q0
+        arm = arms[t]
+        mu = paying_probability(r[arm], q)
+        cells[_cell(mu)] += 1
+        moments[0] += q
+        moments[1] += q * q
+        q = q + lam * (b[arm] - q)
+
+
+@compiled
+def _sum_bins(
+    arms: AnyIntArray,
+    rewards: AnyIntArray,
+    starts: IntArray,
+    r: FloatArray,
+    b: FloatArray,
+    lam: float,
+    q0: float,
+    state: FloatArray,
+    bin_of: IntArray,
+    sums: FloatArray,
+    slopes: FloatArray,
+) -> None:
+    """Sum rows, predictions, rewards, variances, impossible rewards and slopes, by bin."""
+    n_arms = r.size
+    n = n_arms + 2
+    d = state[:n].copy()
+    q = q0
+    following = 0
+    for t in range(arms.size):
+        if following < starts.size and starts[following] == t:
+            following += 1
+            restart_slopes(d)
+            q = q0
+        arm = arms[t]
+        mu = paying_probability(r[arm], q)
+        place = bin_of[_cell(mu)]
+        sums[place, 0] += 1.0
+        sums[place, 1] += mu
+        sums[place, 2] += rewards[t]
+        sums[place, 3] += mu * (1.0 - mu)
+        if rewards[t] == 1 and r[arm] * q < LEAST_PROBABILITY:
+            sums[place, 4] += 1.0
+        slopes[place, arm] += q
+        for j in range(n):
+            slopes[place, n_arms + j] += r[arm] * d[j]
+        change = b[arm] - q
+        move_slopes(d, arm, lam, change)
+        q = q + lam * change

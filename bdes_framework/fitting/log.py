@@ -1,0 +1,224 @@
+"""A log of pulls: which arms were played in which order, and what each of them paid.
+
+One sequence, or many independent ones (users), each with a state of its own that begins at
+the same ``q0``.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import ArrayLike, NDArray
+
+from bdes_framework._internal.arrays import IntArray
+from bdes_framework._internal.text import quoted
+from bdes_framework.errors import InvalidValueError
+
+MOST_ARMS = 1_000
+"""The information has (2K)² numbers, to which every row adds K²: a million operations a row."""
+
+_BLOCK = 1 << 20
+
+Rows: TypeAlias = Sequence[int] | NDArray[Any]
+_Number = TypeVar("_Number", bound=np.generic)
+
+
+def _as_array(values: ArrayLike) -> NDArray[Any]:
+    """Return an array; what none can be made of becomes one of objects, to be refused."""
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError):  # rows of different lengths
+        return np.array(None)
+
+
+def _as_whole(values: Rows, largest: int, what: str) -> NDArray[Any]:
+    """Return whole numbers from 0 to ``largest``, or refuse, naming the row."""
+    array = _as_array(values)
+    if array.ndim != 1 or array.dtype.kind not in "biuf":
+        raise InvalidValueError(f"{what}: expected one number per row, got {quoted(values)}")
+    if array.dtype.kind == "b":
+        array = array.astype(np.int8)
+    if array.dtype.kind != "f" and 0 <= array.min(initial=0) <= array.max(initial=0) <= largest:
+        return array  # without another array as long as the log
+    good = (array >= 0) & (array <= largest) & (array == np.floor(array))  # not true of NaN
+    if not good.all():
+        row = int(np.argmin(good))
+        raise InvalidValueError(
+            f"{what}, row {row}: expected a whole number from 0 to {largest},"
+            f" got {quoted(array[row].item())}"
+        )
+    return array
+
+
+def _own(array: NDArray[Any], dtype: type[_Number]) -> NDArray[_Number]:
+    """Return rows that nobody can change any more: sweeps do not check them again.
+
+    What nobody can write to, as the parts of another log, is taken as it is.
+    """
+    own: NDArray[_Number] = array.astype(dtype, copy=not _is_frozen(array))
+    freeze(own)
+    return own
+
+
+def freeze(array: NDArray[Any]) -> None:
+    """See to it that an array is not written to, nor what it is a view of."""
+    part: object = array
+    while isinstance(part, np.ndarray):
+        part.flags.writeable = False
+        part = part.base
+
+
+def _is_frozen(array: NDArray[Any]) -> bool:
+    part: object = array
+    while isinstance(part, np.ndarray):
+        if part.flags.writeable:
+            return False
+        part = part.base
+    return True
+
+
+# Rows are kept small, and always alike, so that sweeps are compiled once.
+def _as_arms(values: Rows) -> NDArray[np.int32]:
+    what = f"arms (at most {MOST_ARMS:,}, as every row costs their square)"
+    return _own(_as_whole(values, MOST_ARMS - 1, what), np.int32)
+
+
+def _as_rewards(values: Rows) -> NDArray[np.int8]:
+    return _own(_as_whole(values, 1, "rewards"), np.int8)
+
+
+def _as_starts(values: Rows | None) -> IntArray:
+    starts: Rows = [0] if values is None else values
+    return _own(_as_whole(starts, np.iinfo(np.int64).max, "starts"), np.int64)
+
+
+def _as_names(values: Iterable[str] | None) -> tuple[str, ...]:
+    """Return names, or none of them: then arms are called by their numbers."""
+    if isinstance(values, str):
+        raise InvalidValueError(f"names: expected one text per arm, got {quoted(values)}")
+    if values is None:
+        return ()
+    names = tuple(str(value) for value in values)
+    if not names:
+        raise InvalidValueError("names: expected one text per arm, got none")
+    return names
+
+
+@frozen(eq=False)
+class Log:
+    """Arms and 0-or-1 rewards, in the order they happened.
+
+    Parameters
+    ----------
+    arms : array of int, shape (n,)
+        The arm of each row, counted from 0.
+    rewards : array, shape (n,)
+        What it paid: 0 or 1.
+    starts : array of int or nothing
+        The rows at which sequences begin: the first is 0, and they increase. By default the
+        whole log is one sequence.
+    names : sequence of str or nothing
+        What the arms are called; by default their numbers. There may be arms that were
+        never played.
+
+    Examples
+    --------
+    >>> log = Log([0, 1, 0, 0], [1, 0, 0, 1], starts=[0, 2], names=["loud", "calm"])
+    >>> log.n_rows, log.n_sequences, log.n_arms
+    (4, 2, 2)
+    """
+
+    arms: NDArray[np.int32] = field(converter=_as_arms)
+    rewards: NDArray[np.int8] = field(converter=_as_rewards)
+    starts: IntArray = field(default=None, converter=_as_starts)
+    names: tuple[str, ...] = field(default=None, converter=_as_names)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.arms.size:
+            raise InvalidValueError("the log has no rows")
+        if self.arms.size != self.rewards.size:
+            raise InvalidValueError(
+                f"need one reward per row, got {self.rewards.size} for {self.arms.size}"
+            )
+        last = int(self.arms.max())
+        if not self.names:
+            object.__setattr__(self, "names", tuple(map(str, range(last + 1))))
+        if last >= len(self.names):
+            raise InvalidValueError(f"arm {last} has no name: there are {len(self.names)} names")
+        if len(set(self.names)) < len(self.names):
+            raise InvalidValueError("two arms have the same name")
+        starts = self.starts
+        if not starts.size or starts[0] != 0:
+            raise InvalidValueError("starts must begin with row 0")
+        if (np.diff(starts) <= 0).any() or starts[-1] >= self.n_rows:
+            raise InvalidValueError(f"starts must increase and lie below {self.n_rows}")
+
+    @classmethod
+    def of_users(
+        cls, users: ArrayLike, arms: Rows, rewards: Rows, names: Iterable[str] | None = None
+    ) -> "Log":
+        """Return the log of several users, whose rows stand together and in order.
+
+        >>> Log.of_users(["ann", "ann", "bob"], [0, 1, 0], [1, 1, 0]).starts.tolist()
+        [0, 2]
+        """
+        column, played = _as_array(users), _as_arms(arms)
+        if column.shape != played.shape:
+            raise InvalidValueError(f"need one user per row, got {column.size} for {played.size}")
+        try:
+            changes = np.asarray(column[1:] != column[:-1], dtype=np.bool_)
+            starts = np.flatnonzero(np.append(True, changes)[: column.size])
+            seen: set[object] = set()
+            for row, user in zip(starts.tolist(), column[starts].tolist(), strict=True):
+                if user is None or user != user:
+                    raise InvalidValueError(f"users, row {row}: has no user")
+                if user in seen:
+                    raise InvalidValueError(
+                        f"users, row {row}: a user's rows must stand together: sort by user, then"
+                        " by time"
+                    )
+                seen.add(user)
+        except TypeError:
+            raise InvalidValueError("users must be numbers or text") from None
+        return cls(played, rewards, starts, names)
+
+    def __reduce__(self) -> tuple[type["Log"], tuple[object, ...]]:
+        """Go through the checks again: arrays from a pickle can be written to."""
+        return Log, (self.arms, self.rewards, self.starts, self.names)
+
+    @property
+    def n_arms(self) -> int:
+        """How many arms there are, played or not."""
+        return len(self.names)
+
+    @property
+    def n_rows(self) -> int:
+        """How many pulls there are."""
+        return self.arms.size
+
+    @property
+    def n_sequences(self) -> int:
+        """How many independent sequences there are."""
+        return self.starts.size
+
+    @property
+    def longest(self) -> int:
+        """How many rows the longest sequence has."""
+        return int(np.diff(self.starts, append=self.n_rows).max())
+
+    def totals(self) -> tuple[IntArray, IntArray]:
+        """Return how often each arm was played, and how often it paid: shape (K,) each."""
+        pulls, paid = np.zeros(self.n_arms, np.int64), np.zeros(self.n_arms, np.int64)
+        for begin in range(0, self.n_rows, _BLOCK):
+            arms, rewards = self.arms[begin : begin + _BLOCK], self.rewards[begin : begin + _BLOCK]
+            pulls += np.bincount(arms, minlength=self.n_arms)
+            paid += np.bincount(arms[rewards == 1], minlength=self.n_arms)
+        return pulls, paid
+
+    def first(self, n_rows: int) -> "Log":
+        """Return the first rows as a log of its own, all arms kept."""
+        if n_rows >= self.n_rows:
+            return self
+        starts = self.starts[: int(np.searchsorted(self.starts, n_rows))]
+        return Log(self.arms[:n_rows], self.rewards[:n_rows], starts, self.names)

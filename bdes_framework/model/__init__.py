@@ -1,0 +1,1 @@
+"""The B-DES model: instances, schedules, rounds, and compiling the loops over them."""

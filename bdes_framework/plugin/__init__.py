@@ -1,0 +1,1 @@
+"""Plugins: hook specs, discovery, registration, and building things by name."""

@@ -1,0 +1,126 @@
+"""Every hook a plugin can implement, and the version of the contract they belong to.
+
+A plugin is a module, named by an entry point of the group ``bdes_framework``, that says
+which contract it was written for and implements at least ``bdes_register``::
+
+    from bdes_framework import Registrar, hookimpl
+
+    BDES_API_VERSION = 1
+
+    @hookimpl
+    def bdes_register(registrar: Registrar) -> None:
+        registrar.policy("my-policy", MyConfig, build_my_policy)
+
+Hooks build tables once, or fire at a run's boundaries in the parent process. None is
+ever called while a cell runs.
+"""
+
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from bdes_framework.plugin.records import CellRecord, RunRecord
+    from bdes_framework.plugin.registry import Registrar
+
+PROJECT = "bdes_framework"
+
+API_VERSION = 1
+"""The contract's version. A plugin declares the one it was written for as a module constant
+``BDES_API_VERSION``; a newer one than this is refused."""
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+
+hookimpl = pluggy.HookimplMarker(PROJECT)
+"""Marks a function of a plugin module as the implementation of the hook it is named after."""
+
+
+class HookSpecs:
+    """The hooks, each with its arguments; an implementation may leave arguments out."""
+
+    @hookspec
+    def bdes_register(self, registrar: "Registrar") -> None:
+        """Register environments, policies, planners, noise models and engines.
+
+        Called once when plugins are loaded. All or nothing: if it raises half-way, or
+        claims a name that is taken, nothing of this plugin is registered.
+
+        Parameters
+        ----------
+        registrar : Registrar
+            Has one typed method per kind, taking a name, a config class and a factory.
+
+        Examples
+        --------
+        ::
+
+            @hookimpl
+            def bdes_register(registrar: Registrar) -> None:
+                registrar.policy("always-first", AlwaysFirstConfig, build_always_first)
+        """
+
+    @hookspec
+    def bdes_run_started(self, run: "RunRecord") -> None:
+        """Tell a plugin that a run is about to start.
+
+        Called once per run, in the parent process, before the first cell. What it raises
+        is reported as a warning and does not stop the run.
+
+        Parameters
+        ----------
+        run : RunRecord
+            The run's name and its number of cells.
+
+        Examples
+        --------
+        ::
+
+            @hookimpl
+            def bdes_run_started(run: RunRecord) -> None:
+                print(f"{run.name}: {run.n_cells} cells")
+        """
+
+    @hookspec
+    def bdes_cell_finished(self, run: "RunRecord", cell: "CellRecord") -> None:
+        """Tell a plugin that one cell has finished, well or badly.
+
+        Called once per cell, in the parent process, after the cell's result is safe. What
+        it raises is reported as a warning and does not stop the run.
+
+        Parameters
+        ----------
+        run : RunRecord
+            The run the cell belongs to.
+        cell : CellRecord
+            Which cell it was, what it earned, or how it failed.
+
+        Examples
+        --------
+        ::
+
+            @hookimpl
+            def bdes_cell_finished(cell: CellRecord) -> None:
+                if cell.error is not None:
+                    page_somebody(cell.policy, cell.error)
+        """
+
+    @hookspec
+    def bdes_run_finished(self, run: "RunRecord") -> None:
+        """Tell a plugin that a run is over.
+
+        Called once per run, in the parent process, after the last cell. What it raises is
+        reported as a warning.
+
+        Parameters
+        ----------
+        run : RunRecord
+            The run, with how many of its cells finished and failed.
+
+        Examples
+        --------
+        ::
+
+            @hookimpl
+            def bdes_run_finished(run: RunRecord) -> None:
+                print(f"{run.n_finished} done, {run.n_failed} failed")
+        """

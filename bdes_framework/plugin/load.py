@@ -1,0 +1,163 @@
+"""Loading plugins: which ones a config asks for, and what it demands of them."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import metadata
+from os import PathLike
+from pathlib import Path
+
+from attrs import frozen
+from packaging.requirements import InvalidRequirement, Requirement
+
+from bdes_framework._internal.files import read_toml
+from bdes_framework._internal.text import did_you_mean, one_line, quoted
+from bdes_framework.errors import ConfigError, Mistake, PluginError
+from bdes_framework.plugin import discovery
+from bdes_framework.plugin.config_values import structure
+from bdes_framework.plugin.discovery import PluginRecord, canonical_name
+from bdes_framework.plugin.plugins import Plugins
+from bdes_framework.plugin.registry import Registry
+
+
+@frozen
+class PluginsConfig:
+    """Which plugins to load: the ``[plugins]`` table of a config file.
+
+    Parameters
+    ----------
+    disabled : list of str
+        Plugins, or whole distributions, that are not to be imported.
+    required : list of str
+        Distributions that must be installed and loaded, as PEP 508 requirements such as
+        ``"my-plugins>=1.2"``.
+    modules : list of str
+        Local plugins to load besides the installed ones: importable modules, or files and
+        package folders by their path, relative to the config file.
+    """
+
+    disabled: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+
+
+def load_plugins(
+    config: PluginsConfig | Mapping[str, object] | str | PathLike[str] | None = None,
+    *,
+    disabled: Sequence[str] = (),
+    required: Sequence[str] = (),
+    modules: Sequence[str] = (),
+) -> Plugins:
+    """Find and load plugins; return them with everything they registered.
+
+    A plugin that fails does not stop the others: look at ``Plugins.records``.
+
+    Parameters
+    ----------
+    config : PluginsConfig, mapping, path or None
+        Which plugins to disable, require or load from local files; a path is read as a TOML
+        file's ``[plugins]`` table, with local files relative to it.
+    disabled, required, modules : sequences of str
+        Added to what ``config`` says.
+
+    Raises
+    ------
+    ConfigError
+        If ``config`` is malformed.
+    PluginError
+        If something required is missing, too old, disabled or failed.
+
+    Examples
+    --------
+    >>> plugins = load_plugins(disabled=["bdes-framework"])
+    >>> [entry.name for entry in plugins.entries() if entry.distribution == "bdes-framework"]
+    []
+    """
+    base = Path.cwd()
+    if config is None:
+        chosen = PluginsConfig()
+    elif isinstance(config, PluginsConfig):
+        chosen = config
+    elif isinstance(config, Mapping):
+        chosen = structure(PluginsConfig, config, "plugins")
+    else:
+        base = Path(config).resolve().parent
+        table = read_toml(Path(config)).get("plugins", {})
+        if not isinstance(table, Mapping):
+            raise ConfigError([Mistake("plugins", "must be a table")], str(config))
+        chosen = structure(PluginsConfig, table, str(config), "plugins")
+    return _load(
+        _Choice(
+            disabled=(*chosen.disabled, *disabled),
+            required=(*chosen.required, *required),
+            modules=(*chosen.modules, *modules),
+            base=base,
+        )
+    )
+
+
+@frozen
+class _Choice(PluginsConfig):
+    """Everything that decides which plugins are loaded; small, hashable, picklable."""
+
+    base: Path = Path()
+
+
+def _load(choice: _Choice) -> Plugins:
+    candidates = discovery.installed()
+    candidates += [discovery.local(module, choice.base) for module in choice.modules]
+    _check_disabled(choice.disabled, candidates)
+    registry = Registry()
+    records, hooks = discovery.load(candidates, choice.disabled, registry)
+    for requirement in choice.required:
+        _check_required(requirement, records)
+    return Plugins(records, registry, hooks, reload=(_load_once, (choice,)))
+
+
+@cache
+def _load_once(choice: _Choice) -> Plugins:
+    """Load what a pickle names; a worker process does so once, not once a batch."""
+    return _load(choice)
+
+
+def _check_disabled(names: Sequence[str], candidates: Sequence[discovery.Candidate]) -> None:
+    """Refuse to disable what looks like a misspelling of something that is there."""
+    known = {canonical_name(c.name): c.name for c in candidates}
+    known |= {c.distribution: c.distribution for c in candidates}
+    for name in names:
+        hint = did_you_mean(canonical_name(name), known)
+        if canonical_name(name) not in known and hint:
+            raise ConfigError(
+                [Mistake("plugins.disabled", f"no plugin is called {quoted(name)}.{hint}")]
+            )
+
+
+def _check_required(text: str, records: Sequence[PluginRecord]) -> None:
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement as error:
+        raise ConfigError(
+            [
+                Mistake(
+                    "plugins.required", f"{quoted(text)} is no requirement: {one_line(str(error))}"
+                )
+            ]
+        ) from None
+    if requirement.marker is not None and not requirement.marker.evaluate():
+        return
+    name = canonical_name(requirement.name)
+    try:
+        version = metadata.version(requirement.name)
+    except metadata.PackageNotFoundError:
+        raise PluginError(f"required plugin distribution {name!r} is not installed") from None
+    if not requirement.specifier.contains(version, prereleases=True):
+        raise PluginError(
+            f"required plugin distribution {name!r}: {requirement.specifier} is needed,"
+            f" {version} is installed"
+        )
+    own = [record for record in records if record.distribution == name]
+    if not own:
+        raise PluginError(f"required distribution {name!r} is installed but announces no plugin")
+    for record in own:
+        if record.state != "loaded":
+            why = f": {record.reason}" if record.reason else ""
+            raise PluginError(f"required plugin {record.name!r} of {name} is {record.state}{why}")

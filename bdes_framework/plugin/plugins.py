@@ -1,0 +1,310 @@
+"""The library's face on plugins: load them, look things up by name, build them.
+
+This and ``discovery`` are the only users of pluggy. Building a thing looks its name up in
+a table; no hook is called.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TypeGuard, cast, get_type_hints
+
+import pluggy
+from attrs import AttrsInstance, fields, has
+from numpy.random import Generator, SeedSequence
+
+from bdes_framework._internal.seeding import Seed, branch, generator
+from bdes_framework._internal.text import did_you_mean, listed, one_line, quoted, with_article
+from bdes_framework.errors import (
+    BdesError,
+    ConfigError,
+    ContractError,
+    Mistake,
+    PluginError,
+    UnknownNameError,
+)
+from bdes_framework.interfaces import (
+    Engine,
+    Environment,
+    Kind,
+    NoiseModel,
+    Planner,
+    Policy,
+    Reference,
+)
+from bdes_framework.model.instance import Problem
+from bdes_framework.plugin.config_values import reference_kind, structure, table_class
+from bdes_framework.plugin.discovery import PluginRecord
+from bdes_framework.plugin.registry import Entry, Registry
+
+_PROTOCOLS: Mapping[Kind, type] = {
+    Kind.ENVIRONMENT: Environment,
+    Kind.POLICY: Policy,
+    Kind.PLANNER: Planner,
+    Kind.NOISE_MODEL: NoiseModel,
+    Kind.ENGINE: Engine,
+}
+
+
+class Plugins:
+    """The plugins that were found, and everything the loaded ones registered.
+
+    Made by :func:`load_plugins`. A thing is built from its name and keywords, from a table
+    ``{"use": name, ...}``, or from a config object, which is the fully typed way.
+    """
+
+    def __init__(
+        self,
+        records: Sequence[PluginRecord],
+        registry: Registry,
+        hooks: pluggy.PluginManager,
+        reload: tuple[Callable[..., "Plugins"], tuple[object, ...]],
+    ) -> None:
+        self._records = tuple(records)
+        self._registry = registry
+        self._hooks = hooks
+        self._reload = reload
+
+    def __reduce__(self) -> tuple[Callable[..., "Plugins"], tuple[object, ...]]:
+        # Other processes load plugins by name themselves; modules and factories do not travel.
+        return self._reload
+
+    @property
+    def records(self) -> tuple[PluginRecord, ...]:
+        """What became of each plugin: loaded, disabled or failed, in loading order."""
+        return self._records
+
+    def entries(self, kind: Kind | None = None) -> tuple[Entry, ...]:
+        """Return everything registered, or everything of one kind."""
+        if kind is None:
+            return tuple(self._registry)
+        return tuple(self._registry.table(kind).values())
+
+    def environment(self, ref: Reference, *, seed: Seed, **parameters: object) -> Environment:
+        """Build an environment; its luck comes from ``seed`` alone."""
+        return cast(Environment, self._top(Kind.ENVIRONMENT, ref, parameters, seed))
+
+    def policy(
+        self, ref: Reference, problem: Problem, *, seed: Seed, **parameters: object
+    ) -> Policy:
+        """Build a policy for a problem; its random choices come from ``seed`` alone."""
+        return cast(Policy, self._top(Kind.POLICY, ref, parameters, seed, problem))
+
+    def planner(self, ref: Reference, *, seed: Seed = 0, **parameters: object) -> Planner:
+        """Build a planner."""
+        return cast(Planner, self._top(Kind.PLANNER, ref, parameters, seed))
+
+    def noise_model(self, ref: Reference, *, seed: Seed = 0, **parameters: object) -> NoiseModel:
+        """Build a noise model."""
+        return cast(NoiseModel, self._top(Kind.NOISE_MODEL, ref, parameters, seed))
+
+    def engine(self, ref: Reference, **parameters: object) -> Engine:
+        """Build an engine."""
+        return cast(Engine, self._top(Kind.ENGINE, ref, parameters, 0))
+
+    def entry(self, kind: Kind, name: str) -> Entry:
+        """Return what is registered under ``name``, or say what is and why this is not."""
+        found = self._registry.table(kind).get(name)
+        if found is not None:
+            return found
+        for record in self._records:
+            if record.state == "failed" and any(
+                entry.kind is kind and entry.name == name for entry in record.entries
+            ):
+                raise PluginError(
+                    f"{kind} {quoted(name)} belongs to plugin {record.name!r} of {record.origin},"
+                    f" which failed to load: {record.reason}"
+                )
+        names = list(self._registry.table(kind))
+        raise UnknownNameError(
+            f"no {kind} is called {quoted(name)}.{did_you_mean(name, names)}"
+            f" Registered: {listed(names)}.{self._not_loaded()}"
+        )
+
+    def resolve(
+        self,
+        kind: Kind,
+        ref: Reference,
+        parameters: Mapping[str, object] | None = None,
+        source: str = "",
+        path: str = "",
+    ) -> tuple[Entry, AttrsInstance]:
+        """Find what a reference names and check its parameters, nested references included.
+
+        Builds nothing. ``source`` and ``path`` say where the reference stands, for messages.
+        """
+        given = dict(parameters or {})
+        if isinstance(ref, str):
+            entry, values = self.entry(kind, ref), given
+        elif isinstance(ref, Mapping):
+            table = dict(ref)
+            name = table.pop("use", None)
+            if not isinstance(name, str):
+                wanted = f"needs 'use', naming {with_article(str(kind))}"
+                raise ConfigError([Mistake(path, wanted)], source)
+            entry, values = self.entry(kind, name), table | given
+        else:
+            return self._resolve_config(kind, ref, given)
+        place = source or f"{kind} {entry.name!r}"
+        try:
+            config = structure(entry.config, values, place, path)
+        except ConfigError as error:
+            # What is wrong with a table does not hide what is wrong with those inside it.
+            inner = self._nested_mistakes(entry.config, values, place, path)
+            raise ConfigError([*error.mistakes, *inner], place) from None
+        self._check_nested(config, place, path)
+        return entry, config
+
+    def _resolve_config(
+        self, kind: Kind, config: AttrsInstance, given: Mapping[str, object]
+    ) -> tuple[Entry, AttrsInstance]:
+        if given:
+            raise ConfigError([Mistake("", "give keywords or a config object, not both")])
+        entry = self._registry.of_config(kind, type(config))
+        if entry is None:
+            raise UnknownNameError(
+                f"no {kind} is registered with config class {quoted(type(config).__name__)}."
+                f" Registered: {listed(e.config.__name__ for e in self.entries(kind))}."
+                + self._not_loaded()
+            )
+        self._check_nested(config, f"{kind} {entry.name!r}", "")
+        return entry, config
+
+    def _check_nested(self, config: AttrsInstance, source: str, path: str) -> None:
+        """Check every reference inside a config: its fields', their lists' and tables'."""
+        mistakes = self._nested_mistakes(type(config), _values(config), source, path)
+        if mistakes:
+            raise ConfigError(mistakes, source)
+
+    def _nested_mistakes(
+        self, cls: type[AttrsInstance], given: Mapping[str, object], source: str, path: str
+    ) -> list[Mistake]:
+        """Return what is wrong in the references among a config's values, right or wrong."""
+        mistakes: list[Mistake] = []
+        for name, hint in get_type_hints(cls, include_extras=True).items():
+            kind, inner, value = reference_kind(hint), table_class(hint), given.get(name)
+            values = value if isinstance(value, list | tuple) else (value,)
+            for index, item in enumerate(values):
+                place = f"{path}.{name}" if path else name
+                place = f"{place}[{index}]" if values is value else place
+                try:
+                    if kind is not None and _is_reference(item):
+                        self.resolve(kind, item, source=source, path=place)
+                    elif kind is None and has(type(item)):
+                        mistakes += self._nested_mistakes(type(item), _values(item), source, place)
+                    elif kind is None and inner is not None and isinstance(item, Mapping):
+                        mistakes += self._nested_mistakes(inner, item, source, place)
+                except ConfigError as error:
+                    mistakes += error.mistakes
+                except BdesError as error:
+                    mistakes.append(Mistake(place, str(error)))
+        return mistakes
+
+    def _top(
+        self,
+        kind: Kind,
+        ref: Reference,
+        parameters: Mapping[str, object],
+        seed: Seed,
+        problem: Problem | None = None,
+    ) -> object:
+        entry, config = self.resolve(kind, ref, parameters)
+        context = _Context(self, branch(seed, kind.value), problem)
+        return self._build(entry, config, context)
+
+    def _build(self, entry: Entry, config: AttrsInstance, context: "_Context") -> object:
+        try:
+            built = entry.build(config, context)
+        except BdesError:
+            raise
+        except Exception as error:
+            raise PluginError(
+                f"plugin {entry.plugin!r} of {entry.distribution}: the factory of {entry.kind}"
+                f" {entry.name!r} raised {type(error).__name__}: {one_line(str(error))}"
+            ) from error
+        protocol = _PROTOCOLS[entry.kind]
+        if not isinstance(built, protocol):
+            members = [name for name in _members(protocol) if not hasattr(built, name)]
+            raise ContractError(
+                f"plugin {entry.plugin!r} of {entry.distribution}: the factory of {entry.kind}"
+                f" {entry.name!r} returned {quoted(type(built).__name__)}, which lacks"
+                f" {listed(members)}"
+            )
+        return built
+
+    def _not_loaded(self) -> str:
+        out = [f"{r.name} ({r.state})" for r in self._records if r.state != "loaded"]
+        return f" Not loaded: {listed(out)}; see 'bdes plugins --config FILE'." if out else ""
+
+    def announce(self, hook: str, **arguments: object) -> None:
+        """Fire a run-boundary hook in every plugin; what one raises is only a warning."""
+        implementations = getattr(self._hooks.hook, hook).get_hookimpls()
+        for plugin in [implementation.plugin for implementation in implementations]:
+            others = [other for other in self._hooks.get_plugins() if other is not plugin]
+            try:
+                self._hooks.subset_hook_caller(hook, others)(**arguments)
+            except Exception as error:
+                name = self._hooks.get_name(plugin)
+                warnings.warn(
+                    f"plugin {name!r}: {hook} raised {type(error).__name__}:"
+                    f" {one_line(str(error))}",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+
+
+def _values(config: AttrsInstance) -> dict[str, object]:
+    return {field.name: getattr(config, field.name) for field in fields(type(config))}
+
+
+def _is_reference(value: object) -> TypeGuard[Reference]:
+    """Say whether a value has the form of a reference; if not, its own table says so."""
+    if isinstance(value, Mapping):
+        return isinstance(value.get("use"), str)
+    return isinstance(value, str) or has(type(value))
+
+
+def _members(protocol: type) -> list[str]:
+    return sorted(name for name in vars(protocol) if not name.startswith("_"))
+
+
+class _Context:
+    """What factories are given; the one implementation of BuildContext and PolicyContext."""
+
+    def __init__(self, plugins: Plugins, seed: SeedSequence, problem: Problem | None) -> None:
+        self._plugins = plugins
+        self._seed = seed
+        self._problem = problem
+        self._built = 0
+
+    @cached_property
+    def rng(self) -> Generator:
+        return generator(branch(self._seed, "main"))
+
+    @property
+    def problem(self) -> Problem:
+        if self._problem is None:
+            raise ContractError("only a policy's factory has a problem")
+        return self._problem
+
+    def stream(self, name: str) -> Generator:
+        return generator(branch(self._seed, "stream", name))
+
+    def environment(self, ref: Reference) -> Environment:
+        return cast(Environment, self._nested(Kind.ENVIRONMENT, ref))
+
+    def policy(self, ref: Reference, problem: Problem | None = None) -> Policy:
+        return cast(Policy, self._nested(Kind.POLICY, ref, problem or self.problem))
+
+    def planner(self, ref: Reference) -> Planner:
+        return cast(Planner, self._nested(Kind.PLANNER, ref))
+
+    def noise_model(self, ref: Reference) -> NoiseModel:
+        return cast(NoiseModel, self._nested(Kind.NOISE_MODEL, ref))
+
+    def _nested(self, kind: Kind, ref: Reference, problem: Problem | None = None) -> object:
+        """Build with a stream that depends on how many were built before, and on nothing else."""
+        entry, config = self._plugins.resolve(kind, ref)
+        inner = _Context(self._plugins, branch(self._seed, "nested", self._built), problem)
+        self._built += 1
+        return self._plugins._build(entry, config, inner)

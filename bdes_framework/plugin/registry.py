@@ -1,0 +1,206 @@
+"""The typed registrar plugins write into, and the tables it fills.
+
+One plugin registers into a registrar of its own; only when all of it went well are its
+entries added to the tables. So a plugin that fails half-way leaves nothing behind.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar, get_type_hints
+
+import attrs
+from attrs import AttrsInstance, field, frozen
+
+from bdes_framework._internal.text import one_line, quoted, with_article
+from bdes_framework.errors import PluginError
+from bdes_framework.interfaces import (
+    BuildContext,
+    Engine,
+    Environment,
+    Kind,
+    NoiseModel,
+    Planner,
+    Policy,
+    PolicyContext,
+)
+
+ConfigT = TypeVar("ConfigT", bound=AttrsInstance)
+
+RESERVED_FIELDS = frozenset({"use", "label", "seed", "problem"})
+"""Names a config class may not use for its fields: they mean something of their own."""
+
+LIST_ITEM = re.compile(r"(?m)^(?=\s*(?:[-*]|\d+\.) )")
+"""Where an item of a list begins in a docstring."""
+
+_SECTION = re.compile(r"^\w[^\n]*\n-{3,}$", re.MULTILINE)
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+@frozen
+class Entry:
+    """One registered thing: how it is called, configured and built.
+
+    Parameters
+    ----------
+    kind : Kind
+        What it is.
+    name : str
+        What config files and look-ups call it.
+    config : type
+        Its attrs config class; the fields are its parameters.
+    build : callable
+        ``build(config, context)`` makes one.
+    plugin : str
+        The plugin that registered it.
+    distribution : str
+        The distribution that plugin came from.
+    """
+
+    kind: Kind
+    name: str
+    config: type[AttrsInstance]
+    build: Callable[[Any, Any], object] = field(repr=False)
+    plugin: str
+    distribution: str
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the config class's docstring, on one line."""
+        return one_line(self._paragraphs()[0])
+
+    @property
+    def explanation(self) -> list[str]:
+        """What the docstring says beyond its first sentence and before its sections.
+
+        A string for each paragraph, and one for each item of a list, its mark in front.
+        """
+        items = [item for text in self._paragraphs()[1:] for item in LIST_ITEM.split(text)]
+        return [one_line(item, 2000) for item in items if item.strip()]
+
+    def _paragraphs(self) -> list[str]:
+        text = inspect.cleandoc(self.config.__doc__ or "")
+        return _SECTION.split(text, maxsplit=1)[0].strip().split("\n\n")
+
+
+class Registrar:
+    """What ``bdes_register`` is given: one method per kind, typed end to end.
+
+    Each takes the name to register, an attrs config class whose fields are the parameters,
+    and a factory ``build(config, context)``. A factory for another config class is a type
+    error in its author's editor.
+    """
+
+    def __init__(self, plugin: str, distribution: str) -> None:
+        self._plugin = plugin
+        self._distribution = distribution
+        self._entries: list[Entry] = []
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What has been registered so far, in order."""
+        return tuple(self._entries)
+
+    def environment(
+        self,
+        name: str,
+        config: type[ConfigT],
+        build: Callable[[ConfigT, BuildContext], Environment],
+    ) -> None:
+        """Register an environment."""
+        self._add(Kind.ENVIRONMENT, name, config, build)
+
+    def policy(
+        self, name: str, config: type[ConfigT], build: Callable[[ConfigT, PolicyContext], Policy]
+    ) -> None:
+        """Register a policy."""
+        self._add(Kind.POLICY, name, config, build)
+
+    def planner(
+        self, name: str, config: type[ConfigT], build: Callable[[ConfigT, BuildContext], Planner]
+    ) -> None:
+        """Register a planner."""
+        self._add(Kind.PLANNER, name, config, build)
+
+    def noise_model(
+        self, name: str, config: type[ConfigT], build: Callable[[ConfigT, BuildContext], NoiseModel]
+    ) -> None:
+        """Register a noise model."""
+        self._add(Kind.NOISE_MODEL, name, config, build)
+
+    def engine(
+        self, name: str, config: type[ConfigT], build: Callable[[ConfigT, BuildContext], Engine]
+    ) -> None:
+        """Register an engine that runs an experiment's cells."""
+        self._add(Kind.ENGINE, name, config, build)
+
+    def _add(
+        self, kind: Kind, name: str, config: type[AttrsInstance], build: Callable[..., object]
+    ) -> None:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise PluginError(
+                f"{quoted(name)} cannot name {with_article(str(kind))}: use 1 to 64 lower-case"
+                " letters, digits, '.', '_' and '-', starting with a letter or digit"
+            )
+        if not (isinstance(config, type) and attrs.has(config)):
+            raise PluginError(
+                f"{kind} {name!r}: expected an attrs class for its config, got {quoted(config)}"
+            )
+        if not callable(build):
+            raise PluginError(f"{kind} {name!r}: expected a factory, got {quoted(build)}")
+        reserved = RESERVED_FIELDS & {attribute.name for attribute in attrs.fields(config)}
+        if reserved:
+            raise PluginError(
+                f"{kind} {name!r}: {config.__name__} has a field {sorted(reserved)[0]!r},"
+                f" a reserved name ({', '.join(sorted(RESERVED_FIELDS))})"
+            )
+        try:
+            get_type_hints(config, include_extras=True)
+        except Exception as error:
+            raise PluginError(
+                f"{kind} {name!r}: a type in {config.__name__} cannot be resolved:"
+                f" {type(error).__name__}: {error}"
+            ) from error
+        self._entries.append(Entry(kind, name, config, build, self._plugin, self._distribution))
+
+
+class Registry:
+    """Everything that loaded plugins have registered, by kind and name."""
+
+    def __init__(self) -> None:
+        self._tables: dict[Kind, dict[str, Entry]] = {kind: {} for kind in Kind}
+        self._by_config: dict[tuple[Kind, type[AttrsInstance]], Entry] = {}
+
+    def add(self, entries: tuple[Entry, ...]) -> None:
+        """Add a plugin's entries, all or none; raise PluginError if a name is taken."""
+        tables = {kind: dict(table) for kind, table in self._tables.items()}
+        by_config = dict(self._by_config)
+        for entry in entries:
+            taken = tables[entry.kind].get(entry.name)
+            if taken is not None:
+                raise PluginError(
+                    f"{entry.kind} {entry.name!r} of {entry.distribution} is already registered"
+                    f" by plugin {taken.plugin!r} of {taken.distribution}"
+                )
+            other = by_config.get((entry.kind, entry.config))
+            if other is not None:
+                raise PluginError(
+                    f"{entry.kind} {entry.name!r}: config class {entry.config.__name__} already"
+                    f" belongs to {other.name!r}; every name needs a config class of its own"
+                )
+            tables[entry.kind][entry.name] = entry
+            by_config[entry.kind, entry.config] = entry
+        self._tables, self._by_config = tables, by_config
+
+    def table(self, kind: Kind) -> Mapping[str, Entry]:
+        """Return the names of one kind and what they stand for."""
+        return self._tables[kind]
+
+    def of_config(self, kind: Kind, config: type[AttrsInstance]) -> Entry | None:
+        """Return the entry whose config class this is."""
+        return self._by_config.get((kind, config))
+
+    def __iter__(self) -> Iterator[Entry]:
+        for table in self._tables.values():
+            yield from table.values()

@@ -1,0 +1,1 @@
+"""Simulation: a policy plays an environment, and what that cost, as regret."""

@@ -1,0 +1,231 @@
+"""The loop: a policy plays an environment for a horizon; and what it cost, as regret.
+
+Rounds are played in chunks of fixed size. All sums are taken round by round, in order, so
+results do not depend on how a policy groups its pulls, on whether it is fused, or on what is
+kept.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import field, frozen
+
+from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.text import quoted
+from bdes_framework.errors import ContractError, InvalidValueError
+from bdes_framework.interfaces import (
+    Benchmark,
+    Diagnostics,
+    Environment,
+    HasBenchmark,
+    HasDiagnostics,
+    HasInstance,
+    Planner,
+    Policy,
+)
+from bdes_framework.model.instance import Instance
+from bdes_framework.model.rounds import Record
+from bdes_framework.model.schedule import as_integer
+from bdes_framework.simulation.chunk import ChunkPlayer, described
+from bdes_framework.simulation.totals import Accounts
+
+CHUNK = 1 << 14
+"""Rounds per chunk: four arrays of this many numbers stay inside a core's cache."""
+
+
+@frozen(eq=False)
+class Trace:
+    """What happened in one simulation.
+
+    Parameters
+    ----------
+    horizon, n_arms : int
+        How many rounds were played, over how many arms.
+    checkpoints : array of int, shape (c,)
+        After how many rounds the curves were noted; the last is the horizon.
+    cumulative_rewards, cumulative_means : array of float, shape (c,)
+        What was paid up to each checkpoint, and what was to be expected of the same pulls.
+    cumulative_states : array of float, shape (c,), or None
+        The sum of the states at which pulls were made; None if the environment brings none
+        (it brings them in every round or in none).
+    counts : array of int, shape (K,)
+        How often each arm was pulled.
+    arms, rewards, means : arrays, shape (horizon,), or None
+        Every round, unless the simulation was asked to keep curves only.
+    probabilities : array of float, shape (horizon,), or None
+        Under noise, what each reward was drawn from.
+    diagnostics : mapping
+        What the policy showed of its workings at the end.
+    """
+
+    horizon: int
+    n_arms: int
+    checkpoints: IntArray
+    cumulative_rewards: FloatArray
+    cumulative_means: FloatArray
+    cumulative_states: FloatArray | None
+    counts: IntArray
+    arms: IntArray | None = None
+    rewards: FloatArray | None = None
+    means: FloatArray | None = None
+    probabilities: FloatArray | None = None
+    diagnostics: Diagnostics = field(factory=dict)
+
+    @property
+    def total_reward(self) -> float:
+        """What was paid over the whole horizon."""
+        return float(self.cumulative_rewards[-1])
+
+    @property
+    def total_mean(self) -> float:
+        """What was to be expected of the arms really pulled, over the whole horizon."""
+        return float(self.cumulative_means[-1])
+
+
+def log_checkpoints(horizon: int, n: int = 50) -> IntArray:
+    """Return up to ``n`` rounds from 1 to ``horizon``, evenly spaced on a log scale.
+
+    >>> log_checkpoints(1000, 4).tolist()
+    [1, 10, 100, 1000]
+    """
+    horizon, n = as_integer(horizon, "horizon", 1), as_integer(n, "n", 2)
+    return np.unique(np.rint(np.geomspace(1, horizon, n)).astype(np.int64))
+
+
+def simulate(
+    environment: Environment,
+    policy: Policy,
+    horizon: int,
+    *,
+    checkpoints: Sequence[int] | IntArray | None = None,
+    keep: bool = True,
+) -> Trace:
+    """Let a policy play an environment for ``horizon`` rounds.
+
+    Parameters
+    ----------
+    environment, policy
+        Fresh ones: both are used up.
+    horizon : int
+        How many rounds to play.
+    checkpoints : increasing rounds, optional
+        When to note the curves; log-spaced by default. The horizon is always the last.
+    keep : bool
+        Whether to keep every round. If not, memory stays the same at any horizon.
+
+    Raises
+    ------
+    ContractError
+        If the policy or the environment breaks its protocol; names its class, the round
+        (counted from 0) and the value. A number that is not finite may be found as late as at
+        the end of its chunk of rounds.
+    """
+    horizon = as_integer(horizon, "horizon", 1)
+    noted = _as_checkpoints(checkpoints, horizon)
+    n_arms = _arms_of(environment)
+    accounts = Accounts(n_arms, noted)
+    kept = Record.empty(horizon if keep else min(CHUNK, horizon))
+    players = ChunkPlayer(environment, policy, n_arms)
+    for start in range(0, horizon, CHUNK):
+        offset = start if keep else 0
+        chunk = kept.rounds(offset, offset + min(CHUNK, horizon - start))
+        players.play(chunk, start)
+        added = accounts.add(chunk, start)
+        players.check(chunk, start, added, accounts.total)
+    rewards, means, states = accounts.curves
+    return Trace(
+        horizon=horizon,
+        n_arms=n_arms,
+        checkpoints=noted,
+        cumulative_rewards=rewards,
+        cumulative_means=means,
+        cumulative_states=states if players.has_states else None,
+        counts=accounts.counts,
+        arms=kept.arms if keep else None,
+        rewards=kept.rewards if keep else None,
+        means=kept.means if keep else None,
+        probabilities=kept.probabilities if keep and players.is_noisy else None,
+        diagnostics=dict(policy.diagnostics()) if isinstance(policy, HasDiagnostics) else {},
+    )
+
+
+def benchmark_of(
+    environment: Environment, checkpoints: IntArray, planner: Planner | None
+) -> Benchmark | None:
+    """Return what a policy on ``environment`` is measured against, or None if nothing is known.
+
+    An environment's own benchmark comes first; otherwise a planner plans its instance.
+
+    Raises
+    ------
+    ContractError
+        If the planner's plan is not what it says it is; names the planner's class.
+    """
+    if isinstance(environment, HasBenchmark):
+        return environment.benchmark(checkpoints)
+    if planner is None or not isinstance(environment, HasInstance):
+        return None
+    instance = environment.instance
+    plan = planner.plan(instance, int(checkpoints[-1]))
+    try:
+        return Benchmark.from_plan(plan, instance, checkpoints)
+    except ContractError as error:
+        raise ContractError(f"planner {described(planner)}: {error}") from None
+
+
+def des_regret(trace: Trace, benchmark: Benchmark) -> FloatArray:
+    """Return the DES regret at the trace's checkpoints: shape (c,).
+
+    The expected reward of the benchmark's sequence, less that of the arms really pulled.
+    Before the horizon this compares with the first rounds of the sequence that is best
+    for the whole horizon, so it may be negative there.
+    """
+    if not np.array_equal(trace.checkpoints, benchmark.checkpoints):
+        raise InvalidValueError("trace and benchmark were noted at different checkpoints")
+    return benchmark.values - trace.cumulative_means
+
+
+def external_regret(trace: Trace, instance: Instance) -> FloatArray:
+    """Return the external regret at the trace's checkpoints: shape (c,).
+
+    Against the best fixed arm *on the states the policy itself induced*: what most bandit
+    papers call regret, and no measure of what another sequence could have earned.
+    """
+    if trace.cumulative_states is None:
+        raise InvalidValueError("the trace's environment brought no states")
+    best: FloatArray = instance.r.max() * trace.cumulative_states - trace.cumulative_means
+    return best
+
+
+def _arms_of(environment: Environment) -> int:
+    """Return how many arms there are, having held the environment to what it says."""
+    who = f"environment {described(environment)}"
+    try:
+        n_arms = as_integer(environment.n_arms, "n_arms", 1)
+    except InvalidValueError as error:
+        raise ContractError(f"{who}: {error}") from None
+    if isinstance(environment, HasInstance):
+        instance = environment.instance
+        if not isinstance(instance, Instance):
+            raise ContractError(f"{who}: instance must be an Instance, got {quoted(instance)}")
+        if instance.n_arms != n_arms:
+            raise ContractError(
+                f"{who}: n_arms is {n_arms}, but its instance has {instance.n_arms}"
+            )
+    return n_arms
+
+
+def _as_checkpoints(values: Sequence[int] | IntArray | None, horizon: int) -> IntArray:
+    if values is None:
+        return log_checkpoints(horizon)
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
+        raise InvalidValueError(f"checkpoints must be a list of rounds, got {quoted(values)}")
+    rounds = np.append(array.astype(np.int64), horizon)
+    if rounds.size > 1 and rounds[-2] == horizon:
+        rounds = rounds[:-1]
+    if rounds[0] < 1 or (np.diff(rounds) <= 0).any():
+        raise InvalidValueError(
+            f"checkpoints must increase from 1 to {horizon}, got {quoted(values)}"
+        )
+    return rounds

@@ -1,0 +1,1 @@
+"""What the paper's exploring policies share: phases, tuning, commitment."""

@@ -1,0 +1,160 @@
+"""Policies written as a script: phases to explore, then a schedule or another policy.
+
+A script is a generator that reads like the paper's box: it yields a phase, is sent the
+phase's sums when all of its rewards have been told, and returns the policy that plays the
+rest. :class:`Scripted` makes a policy of it that asks and tells in blocks of any size, and
+that plays fused, which is where a script hands over to a policy with a loop of its own.
+"""
+
+from collections.abc import Generator
+from typing import TypeAlias
+
+import numpy as np
+
+from bdes_framework import (
+    ContractError,
+    Diagnostics,
+    DiagnosticValue,
+    FloatArray,
+    FusedPolicy,
+    HasDiagnostics,
+    IntArray,
+    Policy,
+    Record,
+    Schedule,
+    World,
+    sweep_block,
+)
+from bdes_policies.exploration.phases import Phase, Reader, check_told
+
+LONGEST_BLOCK = 1 << 16
+"""Arms returned at once at most, so that memory stays flat whatever limit is asked with."""
+
+Script: TypeAlias = Generator[Phase, FloatArray, Policy]
+"""Yields phases, is sent their sums, returns who plays the rest."""
+
+Notes: TypeAlias = dict[str, DiagnosticValue]
+"""What a script wants to show; it adds to them as it goes."""
+
+
+class FollowSchedule:
+    """Plays a schedule to its end, whatever it is told."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._segments = iter(schedule.segments)
+        self._asked, self._left, self._offset, self._period = 0, 0, 0, 1
+        self._arms = np.empty(0, dtype=np.int64)
+        self._next_segment()
+
+    def ask(self, limit: int) -> IntArray:
+        """Return the next part of the schedule: at most ``limit`` arms of one segment."""
+        if self._left == 0:
+            raise ContractError("asked for more rounds than the problem's horizon has")
+        self._asked = n = min(limit, self._left, LONGEST_BLOCK)
+        return self._arms[self._offset : self._offset + n].copy()
+
+    def tell(self, rewards: FloatArray) -> None:
+        """Move on by as many pulls as were played."""
+        check_told(rewards, self._asked)
+        self._asked = 0
+        self._left -= rewards.size
+        self._offset = (self._offset + rewards.size) % self._period
+        if self._left == 0:
+            self._next_segment()
+
+    def _next_segment(self) -> None:
+        segment = next(self._segments, None)
+        if segment is None:
+            return
+        self._left, self._offset, self._period = segment.n_pulls, 0, segment.arms.size
+        # Repeated as far as a block from anywhere in the first repeat can reach.
+        repeats = min(segment.repeats, 1 + -(-LONGEST_BLOCK // self._period))
+        self._arms = np.tile(segment.arms, repeats)
+
+
+class Scripted:
+    """The policy that a script describes.
+
+    Parameters
+    ----------
+    script : generator
+        Yields phases of at least one pull, or empty ones, which are skipped.
+    notes : dict
+        What the script shows of its workings; the script writes, this only reads.
+    """
+
+    def __init__(self, script: Script, notes: Notes) -> None:
+        self._script = script
+        self._notes = notes
+        self._reader: Reader | None = None
+        self._last: Policy | None = None
+        self._fused: FusedPolicy | None = None
+        self._go_on(None)
+
+    def ask(self, limit: int) -> IntArray:
+        """Return the next arms of the phase, or what the last policy asks for."""
+        if self._reader is not None:
+            return self._reader.arms(min(limit, self._reader.left, LONGEST_BLOCK))
+        assert self._last is not None
+        return self._last.ask(limit)
+
+    def tell(self, rewards: FloatArray) -> None:
+        """Add up the rewards; at a phase's end, let the script decide how to go on."""
+        if self._reader is None:
+            assert self._last is not None
+            self._last.tell(rewards)
+            return
+        self._reader.take(rewards)
+        if self._reader.left == 0:
+            self._go_on(self._reader.sums)
+
+    def play(self, world: World, record: Record) -> None:
+        """Play a whole block, phase by phase, in compiled sweeps."""
+        done, n = 0, record.arms.size
+        while done < n:
+            if self._fused is not None:
+                self._fused.play(*_rounds(world, record, done, n))
+                return
+            arms = self.ask(n - done)
+            here, part = _rounds(world, record, done, done + arms.size)
+            part.arms[:] = arms
+            wrong = sweep_block(here, part)
+            if wrong >= 0:
+                raise ContractError(f"{type(self._last).__name__} asked for arm {arms[wrong]}")
+            self.tell(part.rewards)
+            done += arms.size
+
+    def diagnostics(self) -> Diagnostics:
+        """Return the script's notes, and what the last policy shows.
+
+        Notes keep their names; what the last policy shows under one of them is ``inner_…``.
+        """
+        shown = dict(self._notes)
+        last = self._last.diagnostics() if isinstance(self._last, HasDiagnostics) else Notes()
+        for name, value in last.items():
+            while name in shown:
+                name = f"inner_{name}"
+            shown[name] = value
+        return {
+            name: value.copy() if isinstance(value, np.ndarray) else value
+            for name, value in shown.items()
+        }
+
+    def _go_on(self, sums: FloatArray | None) -> None:
+        self._reader = None
+        try:
+            phase = next(self._script) if sums is None else self._script.send(sums)
+            while phase.n_pulls == 0:
+                phase = self._script.send(np.zeros(phase.n_slots))
+        except StopIteration as end:
+            self._last = end.value
+            self._fused = self._last if isinstance(self._last, FusedPolicy) else None
+        else:
+            self._reader = Reader(phase)
+
+
+def _rounds(world: World, record: Record, start: int, stop: int) -> tuple[World, Record]:
+    """Return some rounds of a world and of its record."""
+    uniforms, noise = world.uniforms[start:stop], world.noise[start:stop]
+    here = World(world.r, world.b, world.lam, world.q, uniforms, noise)
+    return here, record.rounds(start, stop)

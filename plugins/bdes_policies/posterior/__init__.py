@@ -1,0 +1,1 @@
+"""The policy ``posterior``: information-directed sampling from a Laplace posterior."""

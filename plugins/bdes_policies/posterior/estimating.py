@@ -1,0 +1,349 @@
+"""What a log of pulls says about (r, b, lam): modes of the posterior, and draws around them.
+
+The likelihood of every pull is explicit once (b, lam) are given, so all of them count, also
+those made while the state was moving. Fisher scoring from several starts of lam finds the
+modes; around each the posterior is taken to be normal in (log r, log b, logit lam), the
+coordinates in which a change of scale (c·r, b/c) is a straight line. As long as the first
+state has hardly moved there is no doubt about the scale, and logit r is taken instead, whose
+tails are about those of the Beta distribution that r then has.
+"""
+
+import math
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from bdes_framework import (
+    FloatArray,
+    IntArray,
+    fresh_state,
+    sweep_information,
+)
+from bdes_policies.posterior.drawing import bring_back, from_logit, unpack
+from bdes_policies.posterior.modes import (
+    FARTHEST,
+    Draw,
+    Mode,
+    RatePrior,
+    from_logits,
+    logit,
+    same_place,
+)
+
+_MOST_STEPS = 8
+_ENOUGH = 0.02
+"""Fisher scoring stops when a step would gain about half of this, in log-likelihood."""
+_LONGEST_STEP = 2.0
+_PRIOR_PRECISION = 2.0
+"""Of log r and log b, in draws: a little tighter than of a uniform r or b, which is 1."""
+_OUT_OF_THE_RACE = 12.0
+"""Modes whose evidence is this far below the best, on a log scale, are dropped."""
+_RESTART_GROWTH = 4.0
+_HARDLY_MOVED = 1.0
+"""Below this many times 1/lam pulls more than a third of the first state is left."""
+_WORTH_LEARNING = 16.0
+"""End states are explored in full if at least this many times 1/lam rounds are left."""
+_EARLY_SHARE = 0.25
+"""And no more than to this share while the state has hardly moved: a rate that was fitted to so
+few pulls may be a whim of chance."""
+_LEARNING_TIME = 4.0
+"""Times 1/lam: learning an end state and using it takes about this many rounds."""
+_NEAREST_SHOT = 1.96
+"""Deviations from the mode: a long shot's least."""
+_AFFORDABLE = 0.1
+"""The price of a long shot, where that makes it longer than the nearest."""
+_SAFETY = 9.0
+"""A long shot has to be worth so many times what its trials cost until one comes true."""
+_NO_STARTS: IntArray = np.empty(0, dtype=np.int64)
+
+
+class Posterior:
+    """The posterior given all pulls told so far; fitted anew when asked to."""
+
+    def __init__(self, n_arms: int, q0: float, prior: RatePrior) -> None:
+        self._n_arms = n_arms
+        self._q0 = q0
+        self._prior = prior
+        self._centre = 0.0 if prior.known else logit(prior.lam)
+        self._order = np.roll(np.arange(2 * n_arms + 1), -n_arms)
+        self._modes: list[Mode] = []
+        self._restart_at = 0.0
+        self._arms: IntArray = np.empty(0, dtype=np.int64)
+        self._rewards: NDArray[np.float32] = np.empty(0, dtype=np.float32)
+        self.rows_swept = 0
+
+    # -- fitting ----------------------------------------------------------------------------
+
+    def fit(self, arms: IntArray, rewards: NDArray[np.float32]) -> None:
+        """Move all modes to where these pulls put them, and weigh them."""
+        self._arms, self._rewards = arms, rewards
+        if arms.size >= self._restart_at:
+            self._restart_at = max(16.0, _RESTART_GROWTH * arms.size)
+            self._modes += [self._start(lam) for lam in self._prior.starts]
+        modes = sorted(map(self._climb, self._modes), key=lambda mode: -mode.evidence)
+        best = modes[0].evidence
+        kept: list[Mode] = []
+        for mode in modes:
+            repeated = any(same_place(mode, other) for other in kept)
+            if not repeated and mode.evidence > best - _OUT_OF_THE_RACE:
+                kept.append(mode)
+        self._modes = kept
+
+    def _start(self, lam: float) -> Mode:
+        logits = np.zeros(2 * self._n_arms + 1)
+        if not self._prior.known:
+            logits[-1] = logit(lam)
+        return Mode(logits)
+
+    def _climb(self, mode: Mode) -> Mode:
+        """Take Fisher scoring steps from a mode, damped where they would lead downhill."""
+        self._judge(mode)
+        damping = 0.0
+        for _ in range(_MOST_STEPS):
+            damped = mode.precision + damping * np.diag(np.diag(mode.precision))
+            step = np.linalg.solve(damped, mode.score)
+            if float(mode.score @ step) < _ENOUGH:
+                break
+            step = np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
+            there = Mode(np.clip(mode.logits + step, -FARTHEST, FARTHEST))
+            self._judge(there)
+            if there.objective > mode.objective:
+                damping *= 0.1
+                mode = there
+            else:
+                damping = max(10.0 * damping, 0.3)
+        _, log_volume = np.linalg.slogdet(mode.precision)
+        mode.evidence = mode.objective - 0.5 * float(log_volume)
+        self._approximate(mode)
+        return mode
+
+    def _judge(self, mode: Mode) -> None:
+        """Sweep the log once: objective, score and precision at a mode's logits.
+
+        Uniform priors of r and b are log-concave in their logits, and keep those finite.
+        """
+        k = self._n_arms
+        r, b, lam = self._values(mode)
+        score, information = np.zeros(2 * k + 2), np.zeros((2 * k + 2, 2 * k + 2))
+        state = fresh_state(k, self._q0)
+        mode.likelihood = sweep_information(
+            self._arms,
+            self._rewards,
+            _NO_STARTS,
+            r,
+            b,
+            lam,
+            self._q0,
+            state,
+            score,
+            information,
+        )
+        self.rows_swept += self._arms.size
+        both = np.concatenate([r, b])
+        slopes = np.append(both * (1 - both), 0.0 if self._prior.known else lam * (1 - lam))
+        mode.information = information[:-1, :-1]
+        mode.score = score[:-1] * slopes
+        mode.score[:-1] += 1 - 2 * both
+        mode.precision = mode.information * np.outer(slopes, slopes)
+        mode.precision[np.diag_indices(2 * k)] += 2 * both * (1 - both)
+        off = 0.0 if self._prior.known else mode.logits[-1] - self._centre
+        per_logit = 1.0 / self._prior.deviation**2
+        mode.score[-1] -= off * per_logit
+        mode.precision[-1, -1] += per_logit
+        prior = float(np.log(both).sum() + np.log1p(-both).sum()) - 0.5 * off**2 * per_logit
+        mode.objective = mode.likelihood + prior
+
+    def _values(self, mode: Mode) -> tuple[FloatArray, FloatArray, float]:
+        values = from_logits(mode.logits)
+        k = self._n_arms
+        lam = self._prior.lam if self._prior.known else float(values[-1])
+        return values[:k], values[k : 2 * k], lam
+
+    # -- looking and drawing ----------------------------------------------------------------
+
+    @property
+    def n_pulls(self) -> int:
+        """How many pulls were fitted."""
+        return self._arms.size
+
+    @property
+    def best(self) -> Draw:
+        """The most likely instance."""
+        return Draw(*self._values(self._modes[0]))
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the state has moved much since the first pull, most likely."""
+        return not self._modes[0].scale_is_known
+
+    @property
+    def may_have_moved(self) -> bool:
+        """Whether there is any mode in which the state has moved much."""
+        return not all(mode.scale_is_known for mode in self._modes)
+
+    @property
+    def rate_of_change(self) -> float:
+        """The most likely rate among those at which the state has moved; any, if none has."""
+        moved = (mode for mode in self._modes if not mode.scale_is_known)
+        return self._values(next(moved, self._modes[0]))[2]
+
+    def intervals(self) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of 95 % intervals of r, b and lam: shape (2K+1,) each."""
+        mode = self._modes[0]
+        deviations = np.sqrt(np.square(mode.deviations).sum(axis=1))
+        low, high = (self._unpack(mode, side * 1.96 * deviations) for side in (-1, 1))
+        ends = [np.concatenate([end.r, end.b, [end.lam]]) for end in (low, high)]
+        return ends[0], np.minimum(ends[1], 1.0)
+
+    def draws(
+        self,
+        luck: FloatArray,
+        rng: Generator,
+        width: float,
+        left: int,
+    ) -> list[tuple[Draw, float]]:
+        """Return draws from the posterior, each around a mode picked by its weight.
+
+        With each comes the state that the pulls fitted have led to, if it is true.
+
+        Parameters
+        ----------
+        luck : array of float, shape (n, 3K+1)
+            Standard normal deviates of b, of lam, of r, and of r again, to be used instead
+            where the state has hardly moved. Draws that share those of r share r itself, and
+            the others are drawn given that.
+        rng : Generator
+            Picks the modes.
+        width : float
+            What deviations are multiplied by, times the square root of
+            log(1 + left / (pulls fitted + 4/lam)).
+        left : int
+            How many rounds are left to use what is learned.
+        """
+        evidence = np.array([mode.evidence for mode in self._modes])
+        weights = np.cumsum(np.exp(evidence - evidence[0]))
+        picks = np.searchsorted(weights, rng.random(len(luck)) * weights[-1], side="right")
+        deviates = np.empty((len(luck), 2 * self._n_arms + 1))
+        steps = np.empty_like(deviates)
+        for pick, mode in enumerate(self._modes):
+            of_mode = picks == pick
+            scaled = self._scaled(mode, luck[of_mode], self._width(mode, width, left), left)
+            deviates[of_mode], steps[of_mode] = scaled, scaled @ mode.deviations.T
+        modes = [self._modes[pick] for pick in picks.tolist()]
+        return self._brought_back(modes, steps, 0.5 * np.square(deviates).sum(axis=1))
+
+    def _brought_back(
+        self,
+        modes: list[Mode],
+        steps: FloatArray,
+        expected_loss: FloatArray,
+        *,
+        falls: bool = True,
+        by: float = 0.5,
+    ) -> list[tuple[Draw, float]]:
+        """Return instances some steps from modes, shorter ones where the log contradicts."""
+        n, k = len(modes), self._n_arms
+        r, b, lam, state = np.empty((n, k)), np.empty((n, k)), np.empty(n), np.empty(n)
+        self.rows_swept += bring_back(
+            self._arms,
+            self._rewards,
+            self._q0,
+            self._prior.lam if self._prior.known else -1.0,
+            np.array([mode.centre for mode in modes]),
+            steps,
+            np.array([mode.scale_is_known for mode in modes]),
+            np.array([mode.likelihood for mode in modes]),
+            expected_loss,
+            falls,
+            by,
+            r,
+            b,
+            lam,
+            state,
+        )
+        found = zip(r, b, lam.tolist(), state.tolist(), strict=True)
+        return [(Draw(its_r, its_b, rate), q) for its_r, its_b, rate, q in found]
+
+    def long_shots(self, left: int) -> list[tuple[Draw, float, float]]:
+        """Return for every arm the likeliest instance in which its end state is far larger.
+
+        With each come the state that the pulls fitted have led to, if it is true, and its price:
+        the share of all that the rounds left may pay which is to be taken off for trials that come
+        to nothing. A trial takes some 2 / sqrt(lam) pulls, and exp(-z²/2) is about the chance of
+        an end state z deviations away: so the cheaper trials are, and the more rounds are left
+        to profit, the longer are the shots. Where the first state is forgotten the scale
+        (c·r, b/c) is part of a deviation, and of a shot: those are shorter than z says then.
+        """
+        k = self._n_arms
+        mode = self._modes[0]
+        if mode.scale_is_known:
+            return []
+        price_at_0 = _SAFETY * 2.0 / math.sqrt(self._values(mode)[2]) / left
+        affordable = math.log(max(_AFFORDABLE / price_at_0, 1.0))
+        far = max(_NEAREST_SHOT, math.sqrt(2 * affordable))
+        price = price_at_0 * math.exp(0.5 * far**2)
+        if price >= 1.0:
+            return []
+        towards = mode.deviations[k : 2 * k]
+        # Everything else is where it is most likely to be, given that end state.
+        steps = towards @ mode.deviations.T * (far / np.linalg.norm(towards, axis=1))[:, None]
+        # As far as the log allows for: where it says little the posterior is not normal.
+        expected = np.full(k, 0.5 * far**2)
+        shots = self._brought_back([mode] * k, steps, expected, falls=False, by=0.7)
+        return [(draw, state, price) for draw, state in shots]
+
+    def _scaled(self, mode: Mode, luck: FloatArray, width: float, left: int) -> FloatArray:
+        """Return deviates as wide as it pays to explore, of b, lam and r in this order.
+
+        An end state takes about 1/lam rounds to learn, and is of use only in those after
+        that: the fewer are left, the less its deviation counts. As long as the state has hardly
+        moved there is little to learn but r, and that is sampled as wide as it is (Thompson).
+        """
+        k = self._n_arms
+        deviates = width * luck[:, : 2 * k + 1]
+        if mode.scale_is_known:
+            deviates[:, :k] *= _EARLY_SHARE
+            deviates[:, k + 1 :] = luck[:, 2 * k + 1 :]
+        for one, step in zip(deviates, deviates[:, k:] @ mode.deviations[-1, k:], strict=True):
+            one[:k] *= min(1.0, self._rate(mode, float(step)) * left / _WORTH_LEARNING)
+        return deviates
+
+    def _width(self, mode: Mode, width: float, left: int) -> float:
+        """Return what deviations are multiplied by: less and less as the end comes nearer.
+
+        As in confidence bounds for a known horizon, it is the logarithm of the rounds left over
+        those played that counts. What is learned of a slow state takes long to pay, so that
+        with little time for that in all, draws are narrow from the first round on.
+        """
+        spent = self._arms.size + _LEARNING_TIME / max(self._values(mode)[2], 1e-12)
+        return width * math.sqrt(math.log1p(left / spent))
+
+    def _approximate(self, mode: Mode) -> None:
+        """Take the posterior around a mode to be normal in (log r, log b, logit lam)."""
+        k = self._n_arms
+        r, b, lam = self._values(mode)
+        mode.scale_is_known = lam * self._arms.size < _HARDLY_MOVED
+        slopes = np.concatenate([r, b, [0.0 if self._prior.known else lam * (1 - lam)]])
+        prior = np.full(2 * k + 1, _PRIOR_PRECISION)
+        prior[-1] = 1.0 / self._prior.deviation**2
+        mode.centre = np.concatenate([np.log(r), np.log(b), mode.logits[-1:]])
+        if mode.scale_is_known:
+            slopes[:k] *= 1 - r
+            prior[:k] = 2 * r * (1 - r)
+            mode.centre[:k] = mode.logits[:k]
+        precision = mode.information * np.outer(slopes, slopes) + np.diag(prior)
+        root = np.linalg.cholesky(precision[np.ix_(self._order, self._order)])
+        mode.deviations = np.empty_like(root)
+        mode.deviations[self._order] = np.linalg.inv(root).T
+
+    def _unpack(self, mode: Mode, step: FloatArray) -> Draw:
+        """Return the instance that lies a step away from a mode's centre."""
+        r, b = np.empty(self._n_arms), np.empty(self._n_arms)
+        unpack(mode.centre + step, mode.scale_is_known, r, b)
+        return Draw(r, b, self._rate(mode, float(step[-1])))
+
+    def _rate(self, mode: Mode, step: float) -> float:
+        if self._prior.known:
+            return self._prior.lam
+        return from_logit(float(mode.centre[-1]) + step)

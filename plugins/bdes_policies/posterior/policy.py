@@ -1,0 +1,370 @@
+"""Learn from every pull, draw what the log allows for, plan, and do it again."""
+
+import math
+
+import numpy as np
+from attrs import define, field, frozen
+from attrs.validators import optional
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from bdes_framework import (
+    ContractError,
+    Diagnostics,
+    DiagnosticValue,
+    FloatArray,
+    IntArray,
+    InvalidValueError,
+    PolicyContext,
+    Problem,
+    compiled,
+    sweep_states,
+)
+from bdes_policies.checks import a_spread_of_logits, at_least_one, between_0_and_1, positive
+from bdes_policies.exploration.phases import check_told
+from bdes_policies.exploration.scripted import LONGEST_BLOCK
+from bdes_policies.posterior.estimating import Posterior
+from bdes_policies.posterior.lookahead import Lookahead, follow, look_ahead
+from bdes_policies.posterior.luck import Luck
+from bdes_policies.posterior.modes import Draw, RatePrior
+from bdes_policies.posterior.weighing import Prospect, prospect, what_to_follow
+
+_FEWEST_ROUNDS = 2
+"""An epoch's least rounds."""
+_FIRST_REDRAW = 0.003
+_FIRST_ROUNDS = 1000
+"""In the first rounds draws are cheap and are made oftener: an arm that had bad luck gets its
+second chance from a lucky draw only."""
+_FEWEST_PLAYS = 2.0
+"""Times log T: what every arm is played where the state has moved, in stints of ``_STINT``."""
+_STINT = 6
+_MOST_SPENT = (0.25, 0.05)
+"""Shares of the rounds so far, and of all, that playing arms that often may take."""
+_TRIAL = 0.25
+"""The part of 1/lam pulls that shows something of an arm's end state."""
+_UNKNOWN_DEVIATION = 4.0
+_SHOWN_STEPS = 400
+_LONGEST_CYCLE = 64
+_LONGEST_TEXT = 200
+
+
+@frozen
+class PosteriorConfig:
+    """Information-directed sampling, for any lam: known, predicted or unknown. Not in the paper.
+
+    The state is a known function of the arms pulled once (b, lam) are given, so the
+    likelihood of every pull is explicit. In epochs that grow with the rounds played: fit
+    (r, b, lam) to all pulls; draw some instances from the posterior; plan roughly for each,
+    from the state that the arms really pulled have led to under it and for the rounds really
+    left; follow what costs least for what it tells which draw is true, or a long shot that is
+    worth its price. As long as the state has surely not moved that is Thompson sampling. Draws
+    narrow as the end comes nearer, when there is less and less to explore for.
+
+    Parameters
+    ----------
+    lam_prior : float or nothing
+        A prediction of lam, between 0 and 1, neither of them: where lam is not known. Without
+        one, lam is taken to be about 1/T, give or take several orders of magnitude.
+    lam_deviation : float
+        The standard deviation of the prediction, in logit lam: 2.3 is a factor of 10.
+    trust_lam : bool
+        False: play as if lam had not been told.
+    growth : float
+        Fit anew when the log has grown by this share, between 0 and 1.
+    redraw : float
+        Draw and plan anew when the log has grown by this share, between 0 and 1, and after
+        every fit. Every draw is held against the whole log, which is much of the work.
+    draws : int
+        How many instances to draw. Every plan is held against every draw: a hundred of them take
+        a hundred times as long for that as ten.
+    width : float
+        What the deviations of draws are multiplied by, times a factor that falls to 0 at the
+        end: the square root of log(1 + left / (t + 4/lam)). The fewer the draws and the smaller
+        this is, the likelier it is to settle on a wrong answer too early. While lam·t is below
+        1, pay-offs are drawn as wide as they are, whatever this says.
+    """
+
+    lam_prior: float | None = field(default=None, validator=optional(between_0_and_1))
+    lam_deviation: float = field(default=3.0, validator=a_spread_of_logits)
+    trust_lam: bool = True
+    growth: float = field(default=0.05, validator=between_0_and_1)
+    redraw: float = field(default=0.04, validator=between_0_and_1)
+    draws: int = field(default=12, validator=at_least_one)
+    width: float = field(default=0.7, validator=positive)
+
+
+def rate_prior(config: PosteriorConfig, problem: Problem) -> RatePrior:
+    """Return what is known of lam: the truth, a prediction, or next to nothing."""
+    if problem.lam is not None and config.trust_lam:
+        return RatePrior(problem.lam, 1.0, known=True, starts=(problem.lam,))
+    slow = 1.0 / (problem.horizon + 1.0)
+    centre, deviation = slow, _UNKNOWN_DEVIATION
+    if config.lam_prior is not None:
+        centre, deviation = float(config.lam_prior), float(config.lam_deviation)
+    return RatePrior(centre, deviation, known=False, starts=(slow, math.sqrt(slow), 0.5))
+
+
+class Log:
+    """All arms pulled and rewards told, in arrays that grow by doubling."""
+
+    def __init__(self) -> None:
+        self._arms = np.empty(1024, dtype=np.int64)
+        self._rewards = np.empty(1024, dtype=np.float32)
+        self.size = 0
+
+    @property
+    def arms(self) -> IntArray:
+        """All arms pulled."""
+        return self._arms[: self.size]
+
+    @property
+    def rewards(self) -> NDArray[np.float32]:
+        """All rewards told: half as long as floats usually are, and exact for 0 and 1."""
+        return self._rewards[: self.size]
+
+    def add(self, arms: IntArray, rewards: FloatArray) -> None:
+        """Write down a block."""
+        stop = self.size + arms.size
+        if stop > self._arms.size:
+            room = max(2 * self._arms.size, stop)
+            self._arms = np.concatenate([self.arms, np.empty(room - self.size, dtype=np.int64)])
+            self._rewards = np.concatenate(
+                [self.rewards, np.empty(room - self.size, dtype=np.float32)]
+            )
+        self._arms[self.size : stop] = arms
+        self._rewards[self.size : stop] = rewards
+        self.size = stop
+
+
+@define(eq=False)
+class _Course:
+    """The plan that is being followed."""
+
+    draw: Draw
+    state: float
+    value: float
+    """What it promises, a round."""
+    plan: Lookahead
+
+
+class PosteriorPolicy:
+    """The policy ``posterior``."""
+
+    def __init__(self, config: PosteriorConfig, problem: Problem, rng: Generator) -> None:
+        self._config = config
+        self._horizon = problem.horizon
+        self._n_arms = problem.n_arms
+        # (c·r, b/c, q0/c) is the same problem for every c: it is fitted in the scale in which no
+        # number exceeds 1, and shown in that of the problem.
+        self._unit = max(1.0, problem.q0)
+        self._rng = rng
+        self._posterior = Posterior(
+            problem.n_arms, problem.q0 / self._unit, rate_prior(config, problem)
+        )
+        self._log = Log()
+        self._block = np.empty(0, dtype=np.int64)
+        self._told = self._asked = 0
+        self._plays = np.zeros(problem.n_arms, dtype=np.int64)
+        self._fit_at = 0
+        self._luck = Luck(config.draws, problem.n_arms, rng)
+        self._n_fits = 0
+        self._n_plans = 0
+        self._course: _Course | None = None
+        self._notes: list[tuple[int, FloatArray, FloatArray, FloatArray]] = []
+
+    # -- the contract -----------------------------------------------------------------------
+
+    def ask(self, limit: int) -> IntArray:
+        """Return the next arms of the plan, or of a new one."""
+        if self._told == self._block.size:
+            self._next_block()
+        self._asked = n = min(limit, self._block.size - self._told, LONGEST_BLOCK)
+        return self._block[self._told : self._told + n].copy()
+
+    def tell(self, rewards: FloatArray) -> None:
+        """Write the rewards down."""
+        check_told(rewards, self._asked)
+        if not ((rewards >= 0) & (rewards <= 1)).all():
+            raise InvalidValueError(f"rewards must lie in [0, 1], got {rewards.tolist()[:5]!r}")
+        self._log.add(self._block[self._told : self._told + rewards.size], rewards)
+        self._told += rewards.size
+        self._asked = 0
+
+    # -- epochs -----------------------------------------------------------------------------
+
+    def _next_block(self) -> None:
+        t = self._log.size
+        left = self._horizon - t
+        if left == 0:
+            raise ContractError("asked for more rounds than the problem's horizon has")
+        if t >= self._fit_at:
+            self._fit()
+            self._fit_at = t + max(_FEWEST_ROUNDS, int(self._config.growth * t))
+        neglected = self._neglected(t)
+        if neglected is not None:
+            self._follow(np.full(min(_STINT, left), neglected, dtype=np.int64), None)
+            self._plays[neglected] += self._block.size
+            self._fit_at = t + self._block.size
+            return
+        course = self._choose(left)
+        share = min(self._config.redraw, _FIRST_REDRAW * (1 + t / _FIRST_ROUNDS))
+        rounds = max(_FEWEST_ROUNDS, int(share * t))
+        block = np.empty(min(rounds, self._fit_at - t, left), dtype=np.int64)
+        follow(course.plan, course.state, block)
+        n = _until_doubled(block, self._plays, self._allowance(course.draw.lam, left))
+        if n < block.size:
+            self._fit_at = t + n
+        self._follow(block[:n], course)
+        self._n_plans += 1
+
+    def _follow(self, block: IntArray, course: _Course | None) -> None:
+        self._block, self._course, self._told = block, course, 0
+
+    def _neglected(self, t: int) -> int | None:
+        """Return an arm that was played too little to be given up, if there is one.
+
+        Thompson sampling gives an arm that had bad luck at first its second chance by and by.
+        Where the state moves, draws hardly change for long, and there are too few of them for
+        that: now and then the best arm would be lost for good.
+        """
+        if not self._posterior.has_moved:
+            return None
+        most = min(share * n for share, n in zip(_MOST_SPENT, (t, self._horizon), strict=True))
+        wanted = min(_FEWEST_PLAYS * math.log(self._horizon), most / self._n_arms)
+        arm = int(self._plays.argmin())
+        return arm if self._plays[arm] < wanted else None
+
+    def _allowance(self, lam: float, left: int) -> int:
+        """Return for how many pulls an arm may be tried even if that more than doubles its plays.
+
+        An end state shows after a part of 1/lam pulls, a pay-off at once.
+        """
+        if lam * left <= 1.0:
+            return _FEWEST_ROUNDS
+        return max(_FEWEST_ROUNDS, int(_TRIAL / lam))
+
+    def _fit(self) -> None:
+        self._posterior.fit(self._log.arms, self._log.rewards)
+        self._n_fits += 1
+        if not self._notes or self._log.size >= 2 * self._notes[-1][0]:
+            self._notes.append(self._estimates())
+
+    def _choose(self, left: int) -> _Course:
+        """Return what to follow.
+
+        Where the state may have moved: the long shot that promises most, if with its price taken
+        off that is more than the draws do on average; or else what costs least for what it tells.
+        Where it has not, under any mode: the draw that promises most, of draws with the same r;
+        since b and lam hardly count then, that is Thompson sampling.
+        """
+        luck = self._luck.after(self._log.size, self._posterior.rate_of_change)
+        draws = self._posterior.draws(luck, self._rng, self._config.width, left)
+        found = [prospect(draw, self._now(draw, state), left) for draw, state in draws]
+        if not self._posterior.may_have_moved:
+            return _with_care(max(found, key=lambda one: one.value), left)
+        shot, worth = None, sum(one.value for one in found) / len(found)
+        for draw, state, price in self._posterior.long_shots(left):
+            one = prospect(draw, self._now(draw, state), left)
+            if (1 - price) * one.value > worth:
+                shot, worth = one, (1 - price) * one.value
+        if shot is not None:
+            return _with_care(shot, left)
+        return _with_care(found[what_to_follow(found, self._posterior.rate_of_change, left)], left)
+
+    def _now(self, draw: Draw, state: float) -> float:
+        """Return the state after the pulls made since the fit, if this draw is true."""
+        arms = self._log.arms[self._posterior.n_pulls :]
+        return sweep_states(draw.b, draw.lam, state, arms, np.empty(arms.size))
+
+    # -- what it shows ----------------------------------------------------------------------
+
+    def _estimates(self) -> tuple[int, FloatArray, FloatArray, FloatArray]:
+        best = self._posterior.best
+        estimates = np.concatenate([best.r, best.b, [best.lam]])
+        low, high = self._posterior.intervals()
+        scale = np.repeat([1 / self._unit, self._unit, 1.0], [self._n_arms, self._n_arms, 1])
+        return self._log.size, scale * estimates, scale * low, scale * high
+
+    def diagnostics(self) -> Diagnostics:
+        """Return estimates with 95 % intervals, now and over time, epochs and the plan."""
+        shown: dict[str, DiagnosticValue] = {
+            "fits": self._n_fits,
+            "plans": self._n_plans,
+            "rows_swept": self._posterior.rows_swept,
+        }
+        if not self._n_fits:
+            return shown
+        k = self._n_arms
+        for name, values in zip(("hat", "low", "high"), self._estimates()[1:], strict=True):
+            shown[f"r_{name}"], shown[f"b_{name}"] = values[:k], values[k : 2 * k]
+            shown[f"lam_{name}"] = float(values[-1])
+        shown["fitted_after"] = np.array([note[0] for note in self._notes])
+        for index, name in enumerate(("hat", "low", "high"), start=1):
+            over_time = np.array([note[index] for note in self._notes])
+            shown[f"r_{name}_over_time"] = over_time[:, :k]
+            shown[f"b_{name}_over_time"] = over_time[:, k : 2 * k]
+            shown[f"lam_{name}_over_time"] = over_time[:, -1]
+        return shown if self._course is None else shown | self._planned(self._course)
+
+    def _planned(self, course: _Course) -> dict[str, DiagnosticValue]:
+        steps = _SHOWN_STEPS
+        if course.plan.to_the_end:
+            steps = min(steps, course.plan.values.shape[0] - 1)
+        arms = np.empty(steps * course.plan.rounds, dtype=np.int64)
+        follow(course.plan, course.state, arms)
+        text = " ".join(f"{arm}×{n}" for arm, n in _runs(arms))
+        return {
+            "drawn_r": course.draw.r / self._unit,
+            "drawn_b": course.draw.b * self._unit,
+            "drawn_lam": course.draw.lam,
+            "state": course.state * self._unit,
+            "plan": text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…",
+            "plan_value": course.value,
+            "cycle": _cycle(arms[:: course.plan.rounds]),
+            "cycle_rounds": course.plan.rounds,
+        }
+
+
+def _with_care(one: Prospect, left: int) -> _Course:
+    """Return a better plan for the same draw."""
+    value, plan = look_ahead(one.draw.r, one.draw.b, one.draw.lam, one.state, left)
+    return _Course(one.draw, one.state, value, Lookahead(*plan))
+
+
+@compiled
+def _until_doubled(block: IntArray, plays: IntArray, fewest: int) -> int:
+    """Count the pulls until one would more than double its arm's plays; add them to ``plays``.
+
+    A draw may be wrong about an arm that was hardly ever played, and should not be followed
+    for long before it is made anew.
+    """
+    most = np.maximum(2 * plays, plays + fewest)
+    for t in range(block.size):
+        if plays[block[t]] >= most[block[t]]:
+            return t
+        plays[block[t]] += 1
+    return int(block.size)
+
+
+def _runs(arms: IntArray) -> list[tuple[int, int]]:
+    """Return arms and how often each is played before the next."""
+    starts = np.flatnonzero(np.append(True, arms[1:] != arms[:-1]))
+    lengths = np.diff(np.append(starts, arms.size))
+    return list(zip(arms[starts].tolist(), lengths.tolist(), strict=True))
+
+
+def _cycle(arms: IntArray) -> IntArray:
+    """Return the shortest cycle that the middle half of some steps repeats; empty if none.
+
+    First the state is brought to where it is to stay, and the last steps may be greedy.
+    """
+    middle = arms[arms.size // 4 : arms.size - arms.size // 4]
+    for period in range(1, min(_LONGEST_CYCLE, middle.size // 2) + 1):
+        if np.array_equal(middle[period:], middle[:-period]):
+            return middle[:period].copy()
+    return np.empty(0, dtype=np.int64)
+
+
+def build(config: PosteriorConfig, context: PolicyContext) -> PosteriorPolicy:
+    """Build the policy."""
+    return PosteriorPolicy(config, context.problem, context.rng)

@@ -1,0 +1,1 @@
+"""Studies: measurements that write pages of the documentation."""

@@ -1,0 +1,276 @@
+"""Runs the experiments of this folder and boils them down to what the page shows.
+
+Everything comes out of runs on disk, so a second call plays nothing again.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from attrs import frozen
+
+import bdes_framework as bdes
+from bdes_framework import CellRecord, Experiment, FloatArray
+from bdes_framework.experiment.summary import estimate
+from studies.regimes import fast, middle, slope_of, slope_with_interval, slow
+
+HERE = Path(__file__).parent
+Bound: TypeAlias = Callable[[int, int, float], float]
+"""The theorem's finite-T expression: of T, K and lam."""
+
+
+@frozen
+class Case:
+    """A line of Table 1: where it is measured, and what the paper promises of it."""
+
+    experiment: str
+    lam: str
+    policy: str
+    regime: str
+    exponent: str
+    bound: Bound
+
+
+CASES = [
+    Case("table-1-slow", "T^-2", "exp3p", "slow", "1/2", slow),
+    Case("table-1-slow", "T^-1.5", "exp3p", "slow", "b/a = 2/3", slow),
+    Case("table-1-slow", "T^-1.25", "exp3p", "slow", "b/a = 4/5", slow),
+    Case("table-1-slow", "T^-1", "exp3p", "between", "none", slow),
+    Case("table-1-middle", "T^-0.5", "etc", "middle", "2/3", middle),
+    Case("table-1-middle", "0.1", "etc", "middle", "2/3", middle),
+    Case("table-1-middle", "0.5", "etc", "middle", "2/3", middle),
+    Case("table-1-middle", "T^-0.5", "etc, paper's tuning", "middle", "2/3", middle),
+    Case("table-1-middle", "0.1", "etc, paper's tuning", "middle", "2/3", middle),
+    Case("table-1-middle", "0.5", "etc, paper's tuning", "middle", "2/3", middle),
+    Case("table-1-fast", "1-1/sqrt(T)", "sticky", "fast", "1/2", fast),
+    Case("table-1-fast", "1.0", "sticky", "fast", "1/2", fast),
+]
+
+
+@frozen
+class TableRow:
+    """A line of Table 1, measured: the slope of mean regret beside that of the theorem's bound."""
+
+    regime: str
+    lam: str
+    policy: str
+    exponent: str
+    bound_slope: float
+    slope: float
+    low: float
+    high: float
+    instances: int
+    seeds: int
+    horizons: list[int]
+    regret: list[float]
+    lost: float
+
+    @property
+    def last_decade(self) -> float:
+        """The slope over the last factor of ten alone."""
+        return growth(self.horizons, self.regret)
+
+
+@frozen
+class FigureRow:
+    """Both regrets of one policy over time, averaged over replications."""
+
+    instance: str
+    lam: str
+    policy: str
+    rounds: list[int]
+    des: list[float]
+    external: list[float]
+
+
+def growth(times: Sequence[int], values: Sequence[float]) -> float:
+    """Return the exponent by which values grow over the last factor of ten in time, about.
+
+    Not a number where they are not positive.
+
+    >>> round(growth([1, 10, 100], [3.0, 5.0, 50.0]), 6)
+    1.0
+    """
+    before = min(range(len(times)), key=lambda k: abs(times[k] - times[-1] / 10))
+    if min(values[-1], values[before]) <= 0:
+        return math.nan
+    return math.log(values[-1] / values[before]) / math.log(times[-1] / times[before])
+
+
+@frozen
+class HeadlineRow:
+    """The share of the best sequence's reward that a policy earns, with half its 95 % interval."""
+
+    policy: str
+    lam: str
+    share: float
+    half_width: float | None
+
+
+@frozen
+class Measured:
+    """Everything that the pages show."""
+
+    table_1: list[TableRow]
+    figure_2: list[FigureRow]
+    headline: list[HeadlineRow]
+
+
+@frozen(eq=False)
+class Played:
+    """An experiment and its finished run."""
+
+    experiment: Experiment
+    run: bdes.Run
+    cells: Sequence[CellRecord]
+
+    @property
+    def horizons(self) -> list[int]:
+        """The horizons, increasing."""
+        return sorted(self.experiment.config.horizons)
+
+
+def play(name: str, configs: Path) -> Played:
+    """Run an experiment of this folder, or what is left of it."""
+    experiment = bdes.load_experiment(configs / f"{name}.toml")
+    run = bdes.load_run(bdes.run_experiment(experiment))
+    cells = run.cells()
+    failed = [cell.error for cell in cells if cell.error or cell.regret is None]
+    if failed:
+        raise RuntimeError(f"{name}: {len(failed)} cells have no regret, the first: {failed[0]}")
+    return Played(experiment, run, cells)
+
+
+def lam_of(label: str) -> str:
+    """Return which point of the grid over lam a label stands for, as the file has it.
+
+    >>> lam_of("click-bait (arms.file=arms-1.csv, lam=T^-2)")
+    'T^-2'
+    """
+    return label.rpartition("lam=")[2].removesuffix(")")
+
+
+def measure(configs: Path) -> Measured:
+    """Play everything; return the rows of Table 1, Figure 2 and the front page."""
+    played = {name: play(name, configs) for name in {case.experiment for case in CASES}}
+    return Measured(
+        table_1=[table_row(case, played[case.experiment]) for case in CASES],
+        figure_2=figure_rows(play("figure-2", configs)),
+        headline=headline_rows(play("headline", configs)),
+    )
+
+
+# -- Table 1 --------------------------------------------------------------------------------
+
+
+def table_row(case: Case, played: Played) -> TableRow:
+    """Return a line of Table 1."""
+    horizons = played.horizons
+    cells = [
+        c for c in played.cells if c.policy == case.policy and lam_of(c.environment) == case.lam
+    ]
+    regret = _over_instances(cells, horizons)
+    slope, low, high = slope_with_interval(horizons, regret)
+    instances = {
+        c.horizon: c.environment.parameters
+        for c in played.experiment.cells
+        if lam_of(c.environment.label) == case.lam
+    }
+    bounds = [
+        case.bound(t, np.size(_array(instances[t]["r"])), float(_array(instances[t]["lam"])))
+        for t in horizons
+    ]
+    last = [c for c in cells if c.horizon == horizons[-1]]
+    return TableRow(
+        regime=case.regime,
+        lam=case.lam,
+        policy=case.policy,
+        exponent=case.exponent,
+        bound_slope=slope_of(horizons, np.array(bounds)),
+        slope=slope,
+        low=low,
+        high=high,
+        instances=len({c.environment for c in cells}),
+        seeds=len(regret),
+        horizons=horizons,
+        regret=[round(value, 2) for value in regret.mean(axis=0).tolist()],
+        lost=float(np.mean([_regret(c) / _best(c) for c in last])),
+    )
+
+
+def _over_instances(cells: Sequence[CellRecord], horizons: Sequence[int]) -> FloatArray:
+    """Return regret averaged over instances: shape (replications, horizons)."""
+    sums: dict[tuple[int, int], list[float]] = {}
+    for cell in cells:
+        sums.setdefault((cell.replication, cell.horizon), []).append(_regret(cell))
+    replications = sorted({replication for replication, _ in sums})
+    return np.array([[np.mean(sums[k, t]) for t in horizons] for k in replications])
+
+
+def _regret(cell: CellRecord) -> float:
+    assert cell.regret is not None
+    return cell.regret
+
+
+def _best(cell: CellRecord) -> float:
+    """Return what the best sequence earns in a cell's place."""
+    assert cell.total_mean is not None
+    return cell.total_mean + _regret(cell)
+
+
+# -- Figure 2 -------------------------------------------------------------------------------
+
+
+def figure_rows(played: Played) -> list[FigureRow]:
+    """Return both regrets of every policy on every instance."""
+    instances = {c.environment.label: c.environment.parameters for c in played.experiment.cells}
+    policies = dict.fromkeys(c.policy.label for c in played.experiment.cells)
+    return [
+        _over_time(played, label, float(_array(parameters["r"]).max()), policy)
+        for label, parameters in instances.items()
+        for policy in policies
+    ]
+
+
+def _over_time(played: Played, label: str, largest_r: float, policy: str) -> FigureRow:
+    (horizon,) = played.horizons
+    curves = played.run.curves(label, policy, horizon)
+    assert curves.regret is not None
+    assert curves.states is not None
+    external = largest_r * curves.states - curves.means
+    return FigureRow(
+        instance=label.partition(" (")[0],
+        lam=lam_of(label),
+        policy=policy,
+        rounds=curves.checkpoints.tolist(),
+        des=_averaged(curves.regret),
+        external=_averaged(external),
+    )
+
+
+def _array(values: object) -> FloatArray:
+    return np.asarray(values, dtype=np.float64)
+
+
+def _averaged(curves: FloatArray) -> list[float]:
+    return [round(value, 2) for value in curves.mean(axis=0).tolist()]
+
+
+# -- the front page -------------------------------------------------------------------------
+
+
+def headline_rows(played: Played) -> list[HeadlineRow]:
+    """Return each policy's share, by lam: averaged over instances, then over replications."""
+    shares: dict[tuple[str, str], dict[int, list[float]]] = {}
+    for cell in played.cells:
+        assert cell.total_mean is not None
+        by_seed = shares.setdefault((cell.policy, lam_of(cell.environment)), {})
+        by_seed.setdefault(cell.replication, []).append(cell.total_mean / _best(cell))
+    rows = []
+    for (policy, lam), by_seed in shares.items():
+        found = estimate([float(np.mean(values)) for values in by_seed.values()])
+        assert found is not None
+        rows.append(HeadlineRow(policy, lam, found.mean, found.half_width))
+    return rows

@@ -1,0 +1,183 @@
+"""The paper reproduced: ``make paper`` runs these experiments and writes docs/ from them.
+
+Figures, tables and the numbers on the front page come out of here, and from nowhere else.
+What was measured is kept in ``measured.json``, so that pages can be checked without playing.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from string import Template
+
+import altair as alt
+import cattrs
+
+from studies.paper import charts
+from studies.paper.measure import HERE, Measured, growth, measure
+
+REPOSITORY = HERE.parent.parent
+MEASURED = HERE / "measured.json"
+BEGIN, END = "<!-- headline: written by make paper -->", "<!-- end of headline -->"
+
+TABLE_1 = (
+    "regime", "lam", "policy", "exponent", "bound", "measured, 95 %", "last decade", "horizons",
+    "regret, of OPT",
+)  # fmt: skip
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |".replace("| --- ", "|---") for line in lines)
+
+
+def table_1(measured: Measured) -> str:
+    """Return the empirical Table 1."""
+    return table(
+        TABLE_1,
+        (
+            (
+                row.regime,
+                row.lam,
+                row.policy,
+                row.exponent,
+                f"{row.bound_slope:.2f}",
+                f"{row.slope:.2f} ({row.low:.2f} to {row.high:.2f})",
+                f"{row.last_decade:.2f}",
+                f"10^{math.log10(row.horizons[0]):.3g} to 10^{math.log10(row.horizons[-1]):.3g}",
+                f"{row.regret[-1]:,.0f}, {row.lost:.1%}",
+            )
+            for row in measured.table_1
+        ),
+    )
+
+
+def figure_2_table(measured: Measured, instance: str) -> str:
+    """Return both regrets at the horizon, by policy and lam."""
+    lams = list(dict.fromkeys(row.lam for row in measured.figure_2))
+    found = {
+        (row.policy, reading, row.lam): f"{getattr(row, reading)[-1]:,.0f}"
+        for row in measured.figure_2
+        if row.instance == instance
+        for reading in ("des", "external")
+    }
+    names = {"des": "DES", "external": "external"}
+    return table(
+        ["policy", "regret", *(f"lam = {lam}" for lam in lams)],
+        (
+            (policy, names[reading], *(found[policy, reading, lam] for lam in lams))
+            for policy in dict.fromkeys(row.policy for row in measured.figure_2)
+            for reading in names
+        ),
+    )
+
+
+def headline(measured: Measured) -> str:
+    """Return the front page's table: the share of the best sequence's reward."""
+    lams = list(dict.fromkeys(row.lam for row in measured.headline))
+    found = {
+        (row.policy, row.lam): f"{row.share:.1%}"
+        + ("" if row.half_width is None else f" ± {row.half_width:.1%}")
+        for row in measured.headline
+    }
+    return table(
+        ["policy", *(f"lam = {lam}" for lam in lams)],
+        (
+            (f"`{policy}`", *(found[policy, lam] for lam in lams))
+            for policy in dict.fromkeys(row.policy for row in measured.headline)
+        ),
+    )
+
+
+def page(measured: Measured) -> str:
+    """Return docs/paper.md: the text of page.md with every number filled in."""
+    numbers = {
+        "seeds": str(measured.table_1[0].seeds),
+        "instances": str(measured.table_1[0].instances),
+        "table_1": table_1(measured),
+        "opposites": figure_2_table(measured, "opposites"),
+        "click_bait": figure_2_table(measured, "click-bait"),
+    }
+    text = (HERE / "page.md").read_text(encoding="utf-8")
+    return Template(text).substitute(numbers | quoted_numbers(measured))
+
+
+def quoted_numbers(measured: Measured) -> dict[str, str]:
+    """Return every number that a sentence of the page may quote, by name."""
+    found = {}
+    for row in measured.table_1:
+        name = _as_name(row.policy, row.lam)
+        found[f"slope_{name}"] = f"{row.slope:.2f}"
+        found[f"bound_{name}"] = f"{row.bound_slope:.2f}"
+        found[f"last_{name}"] = f"{row.last_decade:.2f}"
+        found[f"lost_{name}"] = f"{row.lost:.1%}"
+    for curve in measured.figure_2:
+        name = _as_name(curve.instance, curve.policy, curve.lam)
+        found[f"des_{name}"] = f"{curve.des[-1]:,.0f}"
+        found[f"external_{name}"] = f"{curve.external[-1]:,.0f}"
+        found[f"growth_{name}"] = f"{growth(curve.rounds, curve.des):.2f}"
+    return found
+
+
+def _as_name(*parts: str) -> str:
+    return re.sub(r"\W+", "_", "_".join(parts)).strip("_")
+
+
+def with_headline(readme: str, measured: Measured) -> str:
+    """Return the front page's text with its block of numbers replaced."""
+    before, _, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"README.md has no lines {BEGIN!r} and {END!r}")
+    return f"{before}{BEGIN}\n\n{headline(measured)}\n\n{END}{after}"
+
+
+def pictures(measured: Measured) -> dict[str, Callable[[], alt.TopLevelMixin]]:
+    """Return what draws each picture, by the name of its file."""
+    figure_2 = measured.figure_2
+    return {
+        "paper-figure-1": charts.figure_1,
+        "paper-figure-2": lambda: charts.figure_2(figure_2, "opposites"),
+        "paper-figure-2-click-bait": lambda: charts.figure_2(figure_2, "click-bait"),
+        "paper-table-1": lambda: charts.table_1(measured.table_1),
+        "headline": lambda: charts.headline(measured.headline),
+    }
+
+
+def write(measured: Measured, repository: Path) -> None:
+    """Write pages and pictures."""
+    docs = repository / "docs"
+    (docs / "img").mkdir(parents=True, exist_ok=True)
+    (docs / "paper.md").write_text(page(measured), encoding="utf-8")
+    for name, draw in pictures(measured).items():
+        draw().save(docs / "img" / f"{name}.svg")
+    readme = repository / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    readme.write_text(with_headline(text, measured), encoding="utf-8")
+
+
+def as_json(measured: Measured) -> str:
+    """Return what was measured as JSON, a row a line, so that changes can be read."""
+    parts = [
+        json.dumps(name) + ": [\n" + ",\n".join(map(json.dumps, rows)) + "\n]"
+        for name, rows in cattrs.unstructure(measured).items()
+    ]
+    return "{" + ",\n".join(parts) + "}\n"
+
+
+def from_json(text: str) -> Measured:
+    """Return what :func:`as_json` was given."""
+    return cattrs.structure(json.loads(text), Measured)
+
+
+def main() -> None:
+    """Play what is not there yet, and write everything anew."""
+    measured = measure(HERE)
+    MEASURED.write_text(as_json(measured), encoding="utf-8")
+    write(measured, REPOSITORY)
+
+
+if __name__ == "__main__":
+    main()

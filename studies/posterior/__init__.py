@@ -1,0 +1,1 @@
+"""The policy `posterior` compared with the paper's: what writes docs/posterior.md."""

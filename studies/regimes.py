@@ -1,0 +1,271 @@
+"""Every regime of Table 1, played and measured: how fast regret grows, and what noise adds.
+
+Mean DES regret over paired seeds, log-log slope over horizons with a bootstrap interval,
+beside the slope of the theorem's own finite-T expression over the same horizons.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from attrs import frozen
+
+import bdes_framework as bdes
+from bdes_framework.experiment.arms import ArmsConfig, make_arms
+
+PLUGINS = bdes.load_plugins()
+SEEDS = 30
+INSTANCES = 3
+"""A seed's own: 90 in all, so that the bootstrap over seeds is one over instances as well."""
+ALLOWED_EXCESS = 0.05
+MOST_EXPLORATION = 0.5
+"""Horizons at which exploring takes more of them than this are left out."""
+
+Rate = Callable[[int], float]
+Theory = Callable[[int, int, float], float]
+
+
+@frozen
+class Case:
+    """One line of the table: a policy in a regime, and what the paper promises of it."""
+
+    name: str
+    regime: str
+    policy: str
+    parameters: Mapping[str, object]
+    lam: Rate
+    theory: Theory | None
+    theorem: str
+    n_arms: int = 3
+    a_decade: int = 2
+    gated: bool = False
+    two_arms: bool = False
+    least_slope: float | None = None
+
+    @property
+    def horizons(self) -> list[int]:
+        """What it is played at: from 10^3 to 10^6."""
+        return [round(10 ** (3 + k / self.a_decade)) for k in range(3 * self.a_decade + 1)]
+
+
+@frozen
+class Play:
+    """What one simulation comes to."""
+
+    regret: float
+    exploration: float
+    """The share of the horizon that it explored for; infinite if that was cut to fit."""
+
+
+@frozen(eq=False)
+class Measured:
+    """Regret of one case: shape (seeds, horizons), averaged over instances."""
+
+    case: Case
+    horizons: list[int]
+    """Where exploring takes at most half of them."""
+    regret: bdes.FloatArray
+    slope: float
+    low: float
+    high: float
+    last_slope: float
+    """Over the last decade, or what there is of it."""
+    theory_slope: float | None
+
+    @property
+    def held(self) -> bool | None:
+        """Whether the gate held; None if there is none."""
+        if self.case.least_slope is not None:
+            return self.slope > self.case.least_slope
+        if not self.case.gated or self.theory_slope is None:
+            return None
+        return self.low <= self.theory_slope + ALLOWED_EXCESS
+
+
+def slow(horizon: int, n_arms: int, lam: float) -> float:
+    """EXP3.P: sqrt(K T ln K) + (1 - (1 - lam)^T) OPT, with OPT = T."""
+    forgotten = -math.expm1(horizon * math.log1p(-lam))
+    return math.sqrt(n_arms * horizon * math.log(n_arms)) + forgotten * horizon
+
+
+def middle(horizon: int, n_arms: int, lam: float) -> float:
+    """ETC: (K ln T · ln lam / ln(1 - lam))^(1/3) T^(2/3)."""
+    ratio = math.log(lam) / math.log1p(-lam)
+    return math.cbrt(n_arms * math.log(horizon) * ratio) * math.pow(horizon, 2 / 3)
+
+
+def fast(horizon: int, n_arms: int, lam: float) -> float:
+    """Sticky: K sqrt(T ln(K T)) + (1 - lam) T."""
+    return n_arms * math.sqrt(horizon * math.log(n_arms * horizon)) + (1 - lam) * horizon
+
+
+CASES = [
+    Case("exp3p, lam = T^-2", "slow", "exp3p", {}, lambda t: t**-2.0, slow, "4.1", gated=True),
+    Case("exp3p, lam = T^-1.5", "slow", "exp3p", {}, lambda t: t**-1.5, slow, "4.1", gated=True),
+    Case("etc, lam = 0.1", "middle", "etc", {}, lambda t: 0.1, middle, "3.1", gated=True),
+    Case("etc, lam = 0.5", "middle", "etc", {}, lambda t: 0.5, middle, "3.1", gated=True),
+    Case("sticky, lam = 1 - 1/sqrt(T)", "fast", "sticky", {}, lambda t: 1 - t**-0.5, fast,
+         "5.1", a_decade=8, gated=True),
+    Case("sticky, lam = 1", "fast", "sticky", {}, lambda t: 1.0, fast, "5.1", a_decade=8,
+         gated=True),
+    Case("etc, paper's tuning, lam = 0.5", "middle", "etc", {"tuning": "paper"}, lambda t: 0.5,
+         middle, "3.1"),
+    Case("etc-unknown-arm, lam = 0.5", "middle", "etc-unknown-arm", {}, lambda t: 0.5, middle,
+         "B.3"),
+    Case("unknown-lambda, lam = 0.5", "middle", "unknown-lambda", {}, lambda t: 0.5, middle,
+         "6.2"),
+    *(
+        Case(f"{name} on (1, 0), (0, 1)", "fast", name, {}, lambda t: 1.0, None, "Prop. 2.1",
+             n_arms=2, two_arms=True, least_slope=0.95)
+        for name in ("ucb1", "exp3", "aae", "thompson")
+    ),
+]  # fmt: skip
+
+
+def instances_of(case: Case, seed: int, horizon: int) -> list[bdes.Instance]:
+    """Return the instances that belong to a seed, the same at all horizons but for lam."""
+    lam = case.lam(horizon)
+    if case.two_arms:
+        return [bdes.Instance([1.0, 0.0], [0.0, 1.0], lam)]
+    return [drawn_instance(case.n_arms, INSTANCES * seed + k, lam) for k in range(INSTANCES)]
+
+
+def drawn_instance(n_arms: int, index: int, lam: float) -> bdes.Instance:
+    """Return an instance drawn from a fixed seed, with one arm that restores the state fully."""
+    r, b = make_arms(ArmsConfig(generator="click-bait", n=n_arms, seed=index), Path())
+    b[b.argmax()] = 1.0
+    return bdes.Instance(r, b, lam)
+
+
+@cache
+def optimum(r: bytes, b: bytes, lam: float, horizon: int) -> float:
+    """Return the value of a plan within 1e-6 of the optimum."""
+    instance = bdes.Instance(np.frombuffer(r), np.frombuffer(b), lam)
+    return PLUGINS.planner("certified", gap=1e-6).plan(instance, horizon).value
+
+
+def played(
+    case: Case, instance: bdes.Instance, horizon: int, seed: int, noise: object = None
+) -> Play:
+    """Return the DES regret of one simulation, and how long it explored."""
+    known = None if case.policy == "unknown-lambda" else instance.lam
+    replenishing = None if "unknown" in case.policy else int(instance.b.argmax())
+    problem = bdes.Problem(instance.n_arms, horizon, known, replenishing)
+    environment = PLUGINS.environment(
+        "bernoulli", seed=seed, r=instance.r, b=instance.b, lam=instance.lam, noise=noise
+    )
+    policy = PLUGINS.policy(case.policy, problem, seed=seed, **case.parameters)
+    best = optimum(instance.r.tobytes(), instance.b.tobytes(), instance.lam, horizon)
+    trace = bdes.simulate(environment, policy, horizon, keep=False)
+    return Play(best - trace.total_mean, exploration(trace.diagnostics, horizon))
+
+
+def exploration(shown: bdes.Diagnostics, horizon: int) -> float:
+    """Return the share of the horizon that a policy explored for, as its diagnostics say."""
+    if shown.get("clipped"):
+        return math.inf
+    finding = shown.get("estimation_ends", shown.get("test_ends", 0))
+    rounds = (shown.get("committed_at", 0), shown.get("exploration", 0), finding)
+    return sum(part for part in rounds if isinstance(part, int)) / horizon
+
+
+def measure(case: Case, seeds: int = SEEDS) -> Measured:
+    """Play a case at all its horizons; fit the slope, and bootstrap it over seeds."""
+    regret, explored = _plays(case, seeds)
+    kept = explored <= MOST_EXPLORATION
+    horizons = [horizon for horizon, is_kept in zip(case.horizons, kept, strict=True) if is_kept]
+    regret = regret[:, kept]
+    slope, low, high = slope_with_interval(horizons, regret)
+    theory = None
+    if case.theory is not None:
+        bounds = [case.theory(t, case.n_arms, case.lam(t)) for t in horizons]
+        theory = slope_of(horizons, np.array(bounds))
+    last = np.array(horizons) >= horizons[-1] / 11
+    return Measured(
+        case,
+        horizons,
+        regret,
+        slope=slope,
+        low=low,
+        high=high,
+        last_slope=slope_of(np.array(horizons)[last], regret.mean(axis=0)[last]),
+        theory_slope=theory,
+    )
+
+
+def _plays(case: Case, seeds: int) -> tuple[bdes.FloatArray, bdes.FloatArray]:
+    """Return regret, shape (seeds, horizons), and exploration's mean share, shape (horizons,)."""
+    regret = np.zeros((seeds, len(case.horizons)))
+    explored = np.zeros(len(case.horizons))
+    for column, horizon in enumerate(case.horizons):
+        for seed in range(seeds):
+            plays = [
+                played(case, instance, horizon, seed)
+                for instance in instances_of(case, seed, horizon)
+            ]
+            regret[seed, column] = np.mean([play.regret for play in plays])
+            explored[column] += np.mean([play.exploration for play in plays]) / seeds
+    return regret, explored
+
+
+def slope_with_interval(
+    horizons: Sequence[int], regret: bdes.FloatArray
+) -> tuple[float, float, float]:
+    """Return the slope of mean regret, shape (seeds, horizons), and its 95 % bootstrap interval."""
+    seeds, rng = len(regret), np.random.default_rng(0)
+    samples = [
+        slope_of(horizons, regret[rng.integers(0, seeds, seeds)].mean(axis=0)) for _ in range(2000)
+    ]
+    low, high = np.quantile(samples, (0.025, 0.975))
+    return slope_of(horizons, regret.mean(axis=0)), float(low), float(high)
+
+
+def slope_of(horizons: Sequence[int] | bdes.IntArray, regret: bdes.FloatArray) -> float:
+    """Return the log-log slope of regret over horizons, by least squares."""
+    return float(np.polyfit(np.log(horizons), np.log(np.maximum(regret, 1e-9)), 1)[0])
+
+
+@frozen
+class NoiseRow:
+    """What noise of one size costs one policy, as a share of sigma·T."""
+
+    policy: str
+    sigma: float
+    horizon: int
+    extra: float
+    error: float
+
+
+def measure_noise(seeds: int = SEEDS) -> list[NoiseRow]:
+    """Return the regret that noise adds, divided by sigma·T, with its standard error."""
+    rows = []
+    for case in (c for c in CASES if c.name in NOISY):
+        for horizon in (10_000, 100_000):
+            plain = _mean_regret(case, horizon, seeds, None)
+            for sigma in (0.05, 0.1, 0.2):
+                noise = {"use": "gaussian", "sigma": sigma}
+                extra = _mean_regret(case, horizon, seeds, noise) - plain
+                extra /= sigma * horizon
+                error = float(extra.std(ddof=1) / math.sqrt(seeds))
+                rows.append(NoiseRow(case.policy, sigma, horizon, float(extra.mean()), error))
+    return rows
+
+
+NOISY = ("exp3p, lam = T^-2", "etc, lam = 0.5", "sticky, lam = 1")
+
+
+def _mean_regret(case: Case, horizon: int, seeds: int, noise: object) -> bdes.FloatArray:
+    """Return the regret of each seed, averaged over instances: shape (seeds,)."""
+    return np.array(
+        [
+            np.mean(
+                [
+                    played(case, instance, horizon, seed, noise).regret
+                    for instance in instances_of(case, seed, horizon)
+                ]
+            )
+            for seed in range(seeds)
+        ]
+    )

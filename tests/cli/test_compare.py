@@ -1,0 +1,116 @@
+"""``bdes compare``: only what is the same environment at the same horizon is set side by side."""
+
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bdes_framework import load_run, run_experiment
+from bdes_framework.cli import bdes
+from bdes_framework.cli.runs import runs
+from tests.support.experiments import FILE
+
+TWO = FILE.replace('use = "mine"', 'use = "mine"\n[[policies]]\nuse = "uniform"')
+
+
+def run(folder: Path, name: str, *changes: tuple[str, str], text: str = TWO) -> Path:
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "demo.toml").write_text(text)
+    return run_experiment(folder / "demo.toml", out=folder / name, engine="serial")
+
+
+def compared(first: Path, second: Path) -> Result:
+    return CliRunner().invoke(bdes, ["compare", str(first), str(second)], env={"COLUMNS": "160"})
+
+
+def rows(done: Result) -> list[tuple[str, str, str]]:
+    """Return environment, horizon and policy of each line."""
+    lines = [line.split() for line in done.stdout.splitlines()[1:]]
+    return [(words[0], words[1], words[2]) for words in lines]
+
+
+def test_the_same_environments_are_paired_replication_by_replication(folder: Path) -> None:
+    first = run(folder, "one", ('use = "uniform"', 'use = "uniform"\nlabel = "x"'))
+    swap = ('use = "uniform"', 'use = "fixed-schedule"\nlabel = "x"\ncycle = [1, 0]')
+    second = run(folder, "two", swap)
+    done = compared(first, second)
+    assert rows(done) == [("bernoulli", t, p) for t in ("10", "50") for p in ("mine", "x")]
+    means = [
+        [c.total_mean for c in load_run(path).cells() if (c.policy, c.horizon) == ("x", 50)]
+        for path in (first, second)
+    ]
+    difference = statistics.fmean(b - a for a, b in zip(*means, strict=True) if a and b)
+    (line,) = [line for line in done.stdout.splitlines() if " 50 " in line and " x " in line]
+    assert f"{difference:,.1f} ±" in line
+    assert "policy 'x' has other parameters in the second run" in done.stderr
+    assert "policy 'mine'" not in done.stderr
+    assert "left out" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("lam = 0.3", "lam = 0.2"),
+        ("r = [0.9", "r = [0.8"),
+        ("lam = 0.3", "lam = 0.3\nq0 = 0.5"),
+        ("lam = 0.3", 'lam = 0.3\nnoise = {use = "gaussian", sigma = 0.2}'),
+    ],
+)
+def test_different_environments_of_one_label_are_never_paired(
+    folder: Path, change: tuple[str, str]
+) -> None:
+    done = compared(run(folder, "one"), run(folder, "two", change))
+    assert done.exit_code == 1
+    assert "the runs have no cells in common" in done.stdout
+    assert "left out: 'bernoulli' is not the same environment in both runs" in done.stderr
+
+
+def test_a_formula_that_gives_another_value_at_one_horizon_leaves_out_that_one(
+    folder: Path,
+) -> None:
+    first = run(folder, "one", ("lam = 0.3", "lam = 0.1"))
+    second = run(folder, "two", ("lam = 0.3", 'lam = "1/T"'))  # 0.1 at T = 10, 0.02 at T = 50
+    done = compared(first, second)
+    assert done.exit_code == 0
+    assert {(t, p) for _, t, p in rows(done)} == {("10", "mine"), ("10", "uniform")}
+    assert "left out: 'bernoulli'" in done.stderr
+
+
+def test_other_horizons_labels_and_policies_are_not_paired(folder: Path) -> None:
+    first = run(folder, "one")
+    assert {t for _, t, _ in rows(compared(first, run(folder, "a", ("[10, 50]", "[10, 51]"))))} == {
+        "10"
+    }
+    renamed = run(folder, "b", ("lam = 0.3", 'lam = 0.3\nlabel = "other"'))
+    assert compared(first, renamed).exit_code == 1
+    done = compared(first, run(folder, "c", ('use = "uniform"', 'use = "ucb1"')))
+    assert {p for _, _, p in rows(done)} == {"mine"}
+
+
+def test_a_reader_is_told_of_other_seeds_knowledge_and_versions(folder: Path) -> None:
+    first = run(folder, "one")
+    changes = ("seed = 1", "seed = 2"), ("benchmark", "reveal_lam = false\nbenchmark")
+    second = run(folder, "two", *changes)
+    resolved = json.loads((second / "resolved.json").read_text())
+    resolved["versions"]["bdes-framework"] = "0.0.1"
+    (second / "resolved.json").write_text(json.dumps(resolved))
+    done = compared(first, second)
+    assert "different seeds: their luck differs, so nothing is paired" in done.stderr
+    assert "the runs differ in reveal_lam" in done.stderr
+    assert "different versions" in done.stderr
+    assert all(line.rstrip().endswith(" -") for line in done.stdout.splitlines()[1:])
+
+
+@pytest.mark.parametrize("damage", ["missing", "damaged"])
+def test_a_run_without_its_record_of_what_was_run_is_refused(folder: Path, damage: str) -> None:
+    first = run(folder, "one")
+    (first / "resolved.json").unlink()
+    if damage == "damaged":
+        (first / "resolved.json").write_text("{")
+    done = CliRunner().invoke(bdes, ["compare", str(first), str(first)])
+    assert "cannot read" in str(done.exception)
+    assert CliRunner().invoke(runs, [str(folder)]).exit_code == 0

@@ -1,0 +1,215 @@
+"""The documentation says what is true: its code runs, and nothing public is left out."""
+
+import ast
+import inspect
+import re
+import shutil
+import subprocess
+from importlib import import_module
+from pathlib import Path
+from textwrap import dedent
+from types import ModuleType
+
+import attrs
+import griffe
+import pytest
+
+import bdes_framework
+import bdes_framework.testing
+from bdes_framework import ExperimentConfig, PluginsConfig
+from bdes_framework.plugin.hookspecs import HookSpecs
+from tests.support import REPOSITORY
+from tests.support.snippets import PageRun, commands_of, fits, snippets_of
+
+DOCS = REPOSITORY / "docs"
+TEMPLATE = REPOSITORY / "examples" / "bdes-plugin-template"
+PAGES = [REPOSITORY / "README.md", TEMPLATE / "README.md", *sorted(DOCS.rglob("*.md"))]
+REFERENCE = "\n".join(page.read_text() for page in sorted((DOCS / "reference").glob("*.md")))
+DIRECTIVES = {path.rpartition(".")[2]: path for path in re.findall(r"(?m)^::: (\S+)$", REFERENCE)}
+HOOKS = [name for name in vars(HookSpecs) if name.startswith("bdes_")]
+PUBLIC = [(module, name) for module in (bdes_framework, bdes_framework.testing)
+          for name in module.__all__]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if snippets_of(page)],
+    ids=lambda page: str(page.relative_to(REPOSITORY)),
+)
+def test_everything_a_page_shows_runs_and_prints_what_it_says(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = tmp_path / "clone"
+    unwanted = shutil.ignore_patterns("__pycache__", "runs", ".*")
+    shutil.copytree(REPOSITORY / "examples", clone / "examples", ignore=unwanted)
+    monkeypatch.chdir(clone)
+    PageRun(page, clone).run()
+
+
+# -- nothing public is left out -------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def package() -> griffe.Module:
+    loaded = griffe.load("bdes_framework", submodules=True)
+    assert isinstance(loaded, griffe.Module)
+    return loaded
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), PUBLIC, ids=lambda value: getattr(value, "__name__", value)
+)
+def test_every_public_name_is_in_the_reference(
+    module: ModuleType, name: str, package: griffe.Module
+) -> None:
+    path = DIRECTIVES.get(name)
+    documented = False
+    if path is not None:
+        home, _, last = path.rpartition(".")
+        assert getattr(import_module(home), last) is getattr(module, name), f"another {name}"
+        documented = package[path.removeprefix("bdes_framework.")].docstring is not None
+    in_words = re.search(rf"`(?:{module.__name__}\.)?{name}`", REFERENCE) is not None
+    assert documented or in_words, f"{name} has no docstring in the reference and no words there"
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_every_hook_is_in_the_guide_and_has_an_example_that_fits_it(hook: str) -> None:
+    assert "HookSpecs" in DIRECTIVES
+    assert f"`{hook}(" in (DOCS / "plugin-kinds.md").read_text()
+    documentation = inspect.getdoc(getattr(HookSpecs, hook)) or ""
+    _, _, examples = documentation.partition("Examples\n--------\n")
+    example = ast.parse(dedent(examples.partition("::\n")[2]))
+    (function,) = [node for node in example.body if isinstance(node, ast.FunctionDef)]
+    given = set(inspect.signature(getattr(HookSpecs, hook)).parameters) - {"self"}
+    assert function.name == hook
+    assert {argument.arg for argument in function.args.args} <= given
+    assert [ast.unparse(decorator) for decorator in function.decorator_list] == ["hookimpl"]
+
+
+@pytest.mark.parametrize("config", [ExperimentConfig, PluginsConfig])
+def test_every_key_of_the_config_file_has_a_row(config: type[attrs.AttrsInstance]) -> None:
+    page = (DOCS / "experiments.md").read_text()
+    missing = [f.name for f in attrs.fields(config) if f"\n| `{f.name}` |" not in page]
+    assert missing == []
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (REPOSITORY / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    listed = set(re.findall(r"([\w/-]+\.md)\n", navigation))
+    assert listed == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+
+
+# -- the runner notices ---------------------------------------------------------------------
+
+
+def run_page(text: str, folder: Path) -> None:
+    page = folder / "page.md"
+    page.write_text(dedent(text))
+    PageRun(page, folder).run()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "```python\nassert False\n```\n",
+        "```python\nprint(1)\n```\n\n```text\n2\n```\n",
+        "```console\n$ bdes nonsense\n```\n",
+        "```console\n$ bdes --version\n$ echo $?\n1\n```\n",
+        "```console\n$ bdes --version\nbdes 0.0.0.0\n```\n",
+        "```console\n$ rm something\n```\n",
+        "```console\n$ cd nowhere\n```\n",
+        "```console\n$ mv nothing something\n```\n",
+        "```python\nnever closed",
+    ],
+)
+def test_a_page_that_is_wrong_is_noticed(wrong: str, tmp_path: Path) -> None:
+    with pytest.raises((AssertionError, OSError, subprocess.SubprocessError)):
+        run_page(wrong, tmp_path)
+
+
+def test_blocks_share_names_and_files_and_may_expect_an_exit_code(tmp_path: Path) -> None:
+    run_page(
+        """
+        - in a list, too:
+
+          ```python
+          three = 3
+          ```
+
+        ```toml title="sub/file.toml"
+        seed = 1
+        ```
+
+        ```python
+        print(three, "and more")
+        ```
+
+        ```text
+        3 ...
+        ```
+
+        ```console
+        $ bdes run sub/file.toml
+        bdes: error: ... name: is required but missing ...
+        $ echo $?
+        2
+        ```
+        """,
+        tmp_path,
+    )
+    assert (tmp_path / "sub" / "file.toml").read_text() == "seed = 1\n"
+
+
+def test_a_page_may_change_files_and_announce_its_own_package(tmp_path: Path) -> None:
+    run_page(
+        """
+        ```toml title="here/pyproject.toml"
+        [project]
+        name = "some-plugins"
+        version = "1.5"
+
+        [project.entry-points.bdes_framework]
+        old = "old_name"
+        ```
+
+        ```python title="here/old_name.py"
+        from bdes_framework import Registrar, hookimpl
+
+        BDES_API_VERSION = 1
+
+
+        @hookimpl
+        def bdes_register(registrar: Registrar) -> None: ...
+        ```
+
+        ```console
+        $ cd here
+        $ mv old_name.py new_name.py
+        $ sed -i s/old/new/g *.toml
+        $ pip install -e .
+        $ bdes plugins
+        ...
+        new  some-plugins 1.5  loaded
+        $ bdes --version > version.txt
+        ```
+        """,
+        tmp_path,
+    )
+    assert (tmp_path / "here" / "version.txt").read_text().startswith("bdes ")
+
+
+def test_output_fits_up_to_white_space_and_dots() -> None:
+    assert fits("a ... d", "a\nb  c d")
+    assert fits("...\nd", "a d")
+    assert not fits("a ... d", "a b c")
+    assert not fits("a", "a b")
+
+
+def test_a_console_block_is_commands_output_and_exit_codes() -> None:
+    commands = commands_of(
+        "$ bdes run \\\n  x.toml\nout\n$ echo $?\n2\n$ bdes --help  # a remark\n"
+    )
+    assert [(c.arguments, c.output, c.status) for c in commands] == [
+        (("bdes", "run", "x.toml"), "out", 2),
+        (("bdes", "--help"), "", 0),
+    ]

@@ -1,0 +1,139 @@
+"""The run database: what was committed survives, what is damaged is refused and left alone."""
+
+import shutil
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bdes_framework import StoreError
+from bdes_framework.experiment.cell import CellResult
+from bdes_framework.experiment.store import DATABASE, Store, locked, open_store
+
+
+def result(key: str, size: int = 50) -> CellResult:
+    values = np.arange(size, dtype=float)
+    return CellResult(key, values, 2 * values, values, np.arange(3), "x", '{"a": 1}', "", "", 0.5)
+
+
+def test_a_cell_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    store = open_store(tmp_path, create=True)
+    store.save(result("a"))
+    store.close()
+    found = open_store(tmp_path, create=False).result("a")
+    assert found is not None
+    np.testing.assert_array_equal(found.rewards, np.arange(50))
+    np.testing.assert_array_equal(found.means, 2 * np.arange(50))
+    np.testing.assert_array_equal(found.counts, [0, 1, 2])
+    assert (found.key, found.diagnostics, found.error, found.seconds) == ("a", '{"a": 1}', "", 0.5)
+
+
+def test_a_folder_without_a_database_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is no run"):
+        open_store(tmp_path, create=False)
+    (tmp_path / DATABASE).touch()
+    with pytest.raises(StoreError, match="holds no run"):
+        open_store(tmp_path, create=False)
+
+
+def test_a_newer_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    open_store(tmp_path, create=True).close()
+    with sqlite3.connect(tmp_path / DATABASE) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = (tmp_path / DATABASE).read_bytes()
+    for create in (True, False):
+        with pytest.raises(StoreError, match="newer bdes-framework"):
+            open_store(tmp_path, create=create)
+    assert (tmp_path / DATABASE).read_bytes() == before
+
+
+def filled(folder: Path) -> Path:
+    store = open_store(folder, create=True)
+    for index in range(200):
+        store.save(result(f"cell-{index}"))
+    store.close()
+    return folder / DATABASE
+
+
+@pytest.mark.parametrize("damage", ["truncated", "overwritten", "text"])
+def test_a_damaged_database_is_refused_and_left_alone(tmp_path: Path, damage: str) -> None:
+    path = filled(tmp_path)
+    content = path.read_bytes()
+    half = len(content) // 2
+    path.write_bytes(
+        {
+            "truncated": content[: half - 100],
+            "overwritten": content[:2000] + b"\xff" * 60_000 + content[62_000:],
+            "text": b"this is no database, but somebody's notes " * 100,
+        }[damage]
+    )
+    before = path.read_bytes()
+    for create in (True, False):
+        with pytest.raises(StoreError, match="damaged"):
+            open_store(tmp_path, create=create)
+    assert path.read_bytes() == before
+
+
+def save_many(store: Store, saved: list[str]) -> None:
+    for index in range(10_000):
+        store.save(result(f"cell-{index}"))
+        saved.append(f"cell-{index}")
+
+
+def test_a_full_database_says_so_and_loses_nothing_committed(tmp_path: Path) -> None:
+    store = open_store(tmp_path, create=True)
+    (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
+    store._connection.execute(f"PRAGMA max_page_count = {pages + 50}")
+    saved: list[str] = []
+    with pytest.raises(StoreError, match="the disk is full; what was saved is safe"):
+        save_many(store, saved)
+    store.close()
+    again = open_store(tmp_path, create=True)
+    assert again.finished(failed=False) == set(saved) != set()
+    again.save(result("one more"))
+
+
+def test_a_full_disk_says_so_and_loses_nothing_committed(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mounting a small disk is not allowed here")
+    try:
+        store = open_store(disk, create=True)
+        saved: list[str] = []
+        with pytest.raises(StoreError, match="the disk is full"):
+            save_many(store, saved)
+        assert store.finished(failed=False) == set(saved) != set()
+        store.close()
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_second_holder_of_a_folder_is_refused(tmp_path: Path) -> None:
+    with (
+        locked(tmp_path),
+        pytest.raises(StoreError, match="in use by another process"),
+        locked(tmp_path),
+    ):
+        pass
+    with locked(tmp_path):
+        pass
+
+
+def test_a_damaged_lock_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "lock.sqlite").write_text("no lock, but somebody's notes " * 100)
+    with pytest.raises(StoreError, match="damaged"), locked(tmp_path):
+        pass
+
+
+def test_hostile_text_is_only_text(tmp_path: Path) -> None:
+    store = open_store(tmp_path, create=True)
+    key = "x'); DROP TABLE cells; --"
+    store.set_meta("name", key)
+    store.save(result(key))
+    assert store.meta("name") == key
+    assert store.finished(failed=False) == {key}

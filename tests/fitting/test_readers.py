@@ -1,0 +1,340 @@
+"""Logs from files: what is read, and what is refused by its line."""
+
+import io
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bdes_framework as bdes
+from bdes_framework.fitting import readers as logfiles
+
+COLUMNS = bdes.Columns(arm="ad", reward="click", user="user", order="time")
+HEAD = "user,time,ad,click\n"
+
+
+def read(folder: Path, text: str, columns: bdes.Columns = COLUMNS) -> bdes.Log:
+    (folder / "log.csv").write_text(text, encoding="utf-8")
+    return bdes.read_log(folder / "log.csv", columns)
+
+
+def test_users_become_sequences_and_arms_are_numbered_by_name(tmp_path: Path) -> None:
+    log = read(tmp_path, HEAD + "u2,1,b,0\nu2,2,a,1\nu1,1,10,1\nu1,5,9,0\n")
+    assert log.names == ("9", "10", "a", "b")
+    assert log.arms.tolist() == [3, 2, 1, 0]
+    assert log.rewards.tolist() == [0, 1, 1, 0]
+    assert log.starts.tolist() == [0, 2]
+
+
+def test_chunks_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"{user},{time},x{rng.integers(5)},{rng.integers(2)}" for user in range(9)
+            for time in range(11)]  # fmt: skip
+    text = HEAD + "\n".join(rows) + "\n"
+    whole = read(tmp_path, text)
+    for size in (1, 2, 7, 50):
+        monkeypatch.setattr(logfiles, "CHUNK", size)
+        parts = read(tmp_path, text)
+        assert parts.arms.tolist() == whole.arms.tolist()
+        assert parts.rewards.tolist() == whole.rewards.tolist()
+        assert parts.starts.tolist() == whole.starts.tolist() == list(range(0, 99, 11))
+
+
+def test_without_user_and_order_the_file_is_one_sequence(tmp_path: Path) -> None:
+    log = read(tmp_path, "arm,reward,more\n0,1,x\n1,0,y\n", bdes.Columns())
+    assert (log.n_sequences, log.n_rows, log.names) == (1, 2, ("0", "1"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeff" + HEAD + "u,1,a,1\nu,2,a,0\n",  # a byte-order mark
+        HEAD.replace("\n", "\r\n") + "u,1,a,1\r\nu,2,a,0\r\n\r\n",  # DOS, and a blank line
+        HEAD + '"u","1","a","1"\n"u","2","a","0"\n',
+        HEAD + "u,1.5,a,true\nu,2.5,a,False\n",
+        HEAD + "u,1.5,a,1.0\nu,2,a,0.0\n",
+        HEAD + "u,1.5,a,1.00\nu,2,a,0e0\n",
+        HEAD + "u,0.1234567890123456788,a,1\nu,0.1234567890123456789,a,0\n",  # as floats, the same
+        HEAD + "u,9007199254740992,a,1\nu,9007199254740992.5,a,0\n",
+        HEAD.replace(",", " ,\t") + 'u, 1, "a", 1\nu, 2, "a", 0\n',
+        HEAD + "u,2024-01-01T00:00:00Z,a,1\nu,2024-01-01 00:00:01+00:00,a,0\n",
+        HEAD + "u,1700000000000000000,a,1\nu,1700000000000000001,a,0\n",  # nanoseconds
+    ],
+)
+def test_files_as_tools_write_them_are_taken(tmp_path: Path, text: str) -> None:
+    log = read(tmp_path, text)
+    assert log.names == ("a",)
+    assert log.rewards.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("u,1,a,1\nu,3,a,0\nu,2,a,1\n", "line 4: order '2' comes after a later one"),
+        ("u,1,a,1\nu,1,a,1\n", "line 3: order '1' is there twice"),
+        ("u,1,a,1\nv,1,a,1\nu,2,a,1\n", "line 4: this user had rows before"),
+        ("u,1,a,1\nu,2,a,2\n", "line 3: a reward is 0 or 1, got '2'"),
+        ("u,1,a,0.5\n", "line 2: a reward is 0 or 1"),
+        ("u,1,a,1\nu,2,a,\n", "line 3: has no value in column 'click'$"),
+        ("u,1,,1\n", "line 2: has no value in column 'ad'$"),
+        (",1,a,1\n", "line 2: has no value in column 'user'$"),
+        ("u,,a,1\n", "line 2: has no value in column 'time'$"),
+        ("u,1,a,1\nu,2,a\n", "line 3: has 3 fields where the header has 4"),
+        ("u,1,a,1\nu,2,a, the second,1\n", "line 3: has 5 fields where the header has 4"),
+        ('u,1,"a\nb",1\nu,0,a,1\n', "line 4: order '0' comes after"),  # a name of two lines
+        ("u,1,a,1\nu,inf,a,1\n", "line 3: order 'inf' is no finite number"),
+        ("u,1,a,1\nu,nan,a,1\n", r"line 3: has no value in column 'time' \('nan'\)"),
+        ("u,1,a,1\nu,2,NULL,1\n", r"line 3: has no value in column 'ad' \('NULL'\)"),
+        ("u,1,a,1\nu,2, NaN ,1\n", "line 3: has no value in column 'ad'"),
+        ("u,1,a,1\nu,2,  ,1\n", "line 3: has no value in column 'ad'"),
+        ("u,1,a,1\nNone,2,a,1\n", "line 3: has no value in column 'user'"),
+        ("u,1,a,1\nu,2,a,nan\n", "line 3: has no value in column 'click'"),
+        ("u,1.5,a,1\nu,2.5,a,1\nu,2,a,1\n", "line 4: order '2' comes after a later one"),
+        ("u,2.5,a,1\nu,2,a,1\n", "line 3: order '2' comes after a later one"),
+        ("u,99999999999999999999,a,1\nu,99999999999999999998,a,1\n", "line 3: order"),
+        (
+            "u,2024-01-01T00:00:00.000000002,a,1\nu,2024-01-01T00:00:00.000000001,a,1\n",
+            "line 3: order '2024-01-01T00:00:00.000000001' comes after",
+        ),
+        ("u,2024-01-01T00:00:00.0000000001,a,1\n", "line 2: .* finer than nanoseconds"),
+        (
+            "u,2024-01-01T00:00Z,a,1\nu,2024-01-02,a,1\n",
+            "line 3: order '2024-01-02' has no time zone, and the first has one",
+        ),
+        (
+            "u,2024-01-01,a,1\nv,2024-01-01T00:00+01:00,a,1\n",
+            "line 3: .* has a time zone, and the first has none",
+        ),
+        ("u,0.1,a,1\nu,0.10,a,1\n", "line 3: order '0.10' is there twice"),
+        ("u,1,a,1\nu,1_000,a,1\n", "line 3: order '1_000' is no finite number"),
+        ("u,1_000,a,1\n", "line 2: order '1_000' is no number and no ISO"),
+        ("u,1,a,1_0\n", "line 2: a reward is 0 or 1, got '1_0'"),
+        ("u,1,a,1e-9999999999999999999\n", "line 2: a reward is 0 or 1, got '1e-99"),
+        ("u,1,a,1\nu,1e-9999999999999999999,a,1\n", "line 3: order '1e-9.*is no finite number"),
+        ("u,soon,a,1\n", "line 2: order 'soon' is no number and no ISO 8601 moment"),
+        ("u,1,a,1\nu,later,a,1\n", "line 3: order 'later' is no finite number"),
+        ("u,2024-01-01,a,1\nu,7,a,1\n", "line 3: order '7' is no number and no ISO"),
+        (f"u,1,{'x' * 201},1\n", "line 2: the arm's name has over 200 characters"),
+        ('u,1,"a,1\n', "is not CSV"),
+        ("", "has no rows"),
+    ],
+)
+@pytest.mark.parametrize("chunk", [1, 1000])
+def test_a_bad_row_is_refused_by_its_line(
+    tmp_path: Path, rows: str, message: str, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logfiles, "CHUNK", chunk)
+    with pytest.raises(bdes.InvalidValueError, match=message):
+        read(tmp_path, HEAD + rows)
+
+
+def test_the_arm_s_column_is_not_the_user_s(tmp_path: Path) -> None:
+    rows = "".join(f"u,{i},arm{i},1\n" for i in range(1001))
+    with pytest.raises(
+        bdes.InvalidValueError, match=r"line 1002: over 1,000 arms, .* is 'ad' the arm's column"
+    ):
+        read(tmp_path, HEAD + rows)
+
+
+def test_missing_and_doubled_columns_and_files_are_told(tmp_path: Path) -> None:
+    with pytest.raises(bdes.InvalidValueError, match=r"no column 'clik'\. Did you mean 'click'"):
+        read(tmp_path, HEAD, bdes.Columns(arm="ad", reward="clik"))
+    with pytest.raises(bdes.InvalidValueError, match=r"two columns 'ad'$"):
+        read(tmp_path, "ad,ad,click\n", bdes.Columns(arm="ad", reward="click"))
+    with pytest.raises(bdes.InvalidValueError, match=r"cannot read nowhere\.csv: No such file"):
+        bdes.read_log(tmp_path / "nowhere.csv")
+    (tmp_path / "latin.csv").write_bytes(b"arm,reward\n\xe9,1\n")
+    with pytest.raises(bdes.InvalidValueError, match=r"line 2: is not CSV: it is not UTF-8"):
+        bdes.read_log(tmp_path / "latin.csv")
+
+
+FIRST_BAD = [
+    (b"u,3,a,x", "a reward is 0 or 1"),
+    (b"u,3,,1", "has no value in column 'ad'"),
+    (b"u,0,a,1", "comes after a later one"),
+    (b"u,3,a", "has 3 fields"),
+    (b"u,3,\xe9,1", "is not UTF-8"),
+    (b",3,a,1", "has no value in column 'user'"),
+    (b"t,3,a,1", "this user had rows before"),
+]
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 1000])
+@pytest.mark.parametrize(("first", "message"), FIRST_BAD)
+@pytest.mark.parametrize("second", [row for row, _ in FIRST_BAD])
+def test_of_two_bad_lines_the_first_is_told(
+    tmp_path: Path,
+    first: bytes,
+    second: bytes,
+    message: str,
+    chunk: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logfiles, "CHUNK", chunk)
+    good = [b"t,1,a,1", b"u,1,a,0", b"u,2,b,1"]
+    rows = [HEAD.encode().strip(), *good, first, b"v,1,a,1", b"w,1,b,0", second, b"x,1,a,1"]
+    (tmp_path / "log.csv").write_bytes(b"\n".join(rows) + b"\n")
+    with pytest.raises(bdes.InvalidValueError, match=f"line 5: .*{message}"):
+        bdes.read_log(tmp_path / "log.csv", COLUMNS)
+
+
+def test_a_badly_encoded_line_far_down_is_told_by_its_number(tmp_path: Path) -> None:
+    rows = b"".join(b"u,%d,a,1\n" % time for time in range(5000))
+    text = HEAD.encode() + rows + b"u,5000,\xff,1\n" + rows
+    (tmp_path / "log.csv").write_bytes(text)
+    with pytest.raises(bdes.InvalidValueError, match="line 5002: is not CSV: it is not UTF-8"):
+        bdes.read_log(tmp_path / "log.csv", COLUMNS)
+
+
+def test_white_space_around_cells_is_no_part_of_them(tmp_path: Path) -> None:
+    log = read(tmp_path, HEAD + "u , 1, a, 1\nu,2,a ,0\n u,3,\ta, 1 \nv, 1,b, 0\n")
+    assert log.names == ("a", "b")
+    assert log.rewards.tolist() == [1, 0, 1, 0]
+    assert log.starts.tolist() == [0, 3]
+
+
+def test_moments_are_told_apart_to_the_nanosecond(tmp_path: Path) -> None:
+    times = ["2024-01-01T00:00:00.123456788Z", "2024-01-01T00:00:00.123456789Z",
+             "2024-01-01T00:00:00.12345679Z", "9999-01-01T00:00Z"]  # fmt: skip
+    log = read(tmp_path, HEAD + "".join(f"u,{time},a,1\n" for time in times))
+    assert log.n_rows == 4
+
+
+def test_parquet_says_the_same_as_csv(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    csv_log = read(tmp_path, HEAD + "u,1,a,1\nu,2,b,0\nv,1,b,1\n")
+    columns = {"user": ["u", "u", "v"], "ad": ["a", "b", "b"], "click": [True, False, True]}
+    moments = pa.array([1, 2, 1], pa.timestamp("ns"))
+    for order in (pa.array([1, 2, 1]), moments, pa.array([0.1, 0.2, 0.1])):
+        pq.write_table(pa.table({**columns, "time": order}), tmp_path / "log.parquet")
+        log = bdes.read_log(tmp_path / "log.parquet", COLUMNS)
+        assert log.arms.tolist() == csv_log.arms.tolist()
+        assert log.rewards.tolist() == csv_log.rewards.tolist()
+        assert log.starts.tolist() == csv_log.starts.tolist()
+    for order, message in (
+        (pa.array([1, None, 1]), "row 2: has no value in column 'time'"),
+        (pa.array([0.5, float("nan"), 1]), "row 2: has no value in column 'time'"),
+        (pa.array([2, 1, 1]), "row 2: order 1 comes after"),
+    ):
+        pq.write_table(pa.table({**columns, "time": order}), tmp_path / "log.parquet")
+        with pytest.raises(bdes.InvalidValueError, match=message):
+            bdes.read_log(tmp_path / "log.parquet", COLUMNS)
+    (tmp_path / "log.parquet").write_text("nonsense")
+    with pytest.raises(bdes.InvalidValueError, match="is not a Parquet file"):
+        bdes.read_log(tmp_path / "log.parquet", COLUMNS)
+
+
+def test_parquet_is_known_by_its_first_bytes(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    table = pa.table({" arm": ["a", "b"], "reward": [1, 0], "more": [0, 0]})
+    pq.write_table(table, tmp_path / "log.pq")
+    unused: list[str] = []
+    log = bdes.read_log(tmp_path / "log.pq", on_unused=unused.extend)
+    assert log.names == ("a", "b")
+    assert unused == ["more"]
+    with (tmp_path / "log.pq").open("rb") as file:
+        assert bdes.read_log(file).n_rows == 2
+
+
+def test_an_open_file_is_read_and_left_open() -> None:
+    file = io.BytesIO(b"arm,reward\na,1\n")
+    assert bdes.read_log(file).names == ("a",)
+    assert not file.closed
+    with pytest.raises(bdes.InvalidValueError, match="log, line 2: a reward is 0 or 1"):
+        bdes.read_log(io.BytesIO(b"arm,reward\na,2\n"))
+
+
+def test_a_file_that_is_open_as_text_is_refused() -> None:
+    with pytest.raises(bdes.InvalidValueError, match="log is open as text: open it in binary mode"):
+        bdes.read_log(io.StringIO("arm,reward\n0,1\n"))  # type: ignore[arg-type]
+
+
+def test_columns_that_are_not_used_are_told(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(",arm, user ,reward,when\n0,0,a,1,7\n")
+    unused: list[str] = []
+    bdes.read_log(tmp_path / "log.csv", on_unused=unused.extend)
+    assert unused == ["(unnamed)", "user", "when"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "log.csv: is empty"),
+        (b"\xef\xbb\xbf", "log.csv: is empty"),
+        (b"\n\n", "log.csv: is empty"),
+        (b"arm;reward\n0;1\n", "only heading is 'arm;reward': is the file separated by ';'"),
+        (b"arm\treward\n0\t1\n", r"is the file separated by '\\t'"),
+        (b"\x1f\x8b\x08\x00", "log.csv is compressed: pipe it through zcat into 'bdes fit -'"),
+        (b"BZh91AY", "log.csv is compressed: pipe it through bzcat into 'bdes fit -'"),
+    ],
+)
+def test_a_file_that_is_no_csv_is_told_for_what_it_is(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    (tmp_path / "log.csv").write_bytes(content)
+    with pytest.raises(bdes.InvalidValueError, match=message):
+        bdes.read_log(tmp_path / "log.csv")
+
+
+def test_a_folder_is_called_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(bdes.InvalidValueError, match="it is a folder, not a file"):
+        bdes.read_log(tmp_path)
+
+
+def test_a_column_has_one_role() -> None:
+    with pytest.raises(bdes.InvalidValueError, match="'ad' cannot be both the arm and the user"):
+        bdes.Columns(arm="ad", user="ad")
+    with pytest.raises(bdes.InvalidValueError, match="'ad' cannot be both the arm and the reward"):
+        bdes.Columns(arm="ad", reward=" ad")
+
+
+def test_the_rows_of_a_file_are_mapped_not_copied(tmp_path: Path) -> None:
+    log = read(tmp_path, HEAD + "u,1,a,1\nu,2,a,0\n")
+    assert isinstance(log.arms.base, np.memmap)
+    assert np.shares_memory(log.first(1).rewards, log.rewards)
+
+
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    (tmp_path / "log.csv").write_text("arm,reward\n" + "0,1\n" * 5000)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6000, before[1]))  # in the midst of a chunk
+    try:
+        with pytest.raises(
+            bdes.InvalidValueError, match=r"cannot keep the rows in .*: File too large; set TMPDIR"
+        ):
+            bdes.read_log(tmp_path / "log.csv")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_no_place_for_temporary_files_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(bdes.InvalidValueError, match=r"cannot keep the rows in .*nowhere: No such"):
+        bdes.read_log(io.BytesIO(b"arm,reward\na,1\n"))
+
+
+def test_progress_goes_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logfiles, "CHUNK", 2)
+    (tmp_path / "log.csv").write_text("arm,reward\n" + "0,1\n" * 10)
+    told: list[float] = []
+    bdes.read_log(tmp_path / "log.csv", on_progress=told.append)
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+
+
+def test_users_whose_hashes_meet_are_still_two(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    table = {"user": [-1, -1, -2, -2], "time": [1, 2, 1, 2], "ad": [0, 1, 0, 1]}
+    pq.write_table(pa.table({**table, "click": [1, 0, 1, 0]}), tmp_path / "log.parquet")
+    assert hash(-1) == hash(-2)
+    assert bdes.read_log(tmp_path / "log.parquet", COLUMNS).starts.tolist() == [0, 2]

@@ -1,0 +1,124 @@
+"""What holds for every reference policy: ranges, limits, diagnostics, refusals."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bdes_baselines.exp3 import Exp3Config
+from bdes_framework import ConfigError, HasDiagnostics, InvalidValueError, Kind, parameters_of
+from bdes_framework.testing import check_policy
+from tests.support.reward_tables import NAMES, NEEDED, PLUGINS, arms_played, build, tables
+
+
+def test_the_plugin_registers_the_eight_reference_policies() -> None:
+    assert sorted(NAMES) == [
+        "aae",
+        "discounted-ucb",
+        "exp3",
+        "fixed-schedule",
+        "sliding-window-ucb",
+        "thompson",
+        "ucb1",
+        "uniform",
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_policy_passes_the_conformance_kit(name: str) -> None:
+    check_policy({"use": name, **NEEDED.get(name, {})}, plugins=PLUGINS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_parameter_is_documented(name: str) -> None:
+    config = PLUGINS.entry(Kind.POLICY, name).config
+    assert all(parameter.meaning for parameter in parameters_of(config))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("n_arms", "horizon"), [(1, 1), (1, 50), (6, 1), (6, 4), (3, 200)])
+def test_arms_stay_in_range_at_any_size(name: str, n_arms: int, horizon: int) -> None:
+    for table in tables(n_arms, horizon).values():
+        arms = arms_played(build(name, n_arms, horizon), table)
+        assert len(arms) == horizon
+        assert set(arms) <= set(range(n_arms))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=25)
+@given(limits=st.lists(st.integers(1, 40), min_size=1, max_size=30), seed=st.integers(0, 99))
+def test_the_limit_does_not_change_what_is_played(name: str, limits: list[int], seed: int) -> None:
+    horizon = sum(limits)
+    table = tables(4, horizon)["clicks" if seed % 2 else "gap"]
+    one_at_a_time = build(name, 4, horizon)
+    whole = build(name, 4, horizon)
+    played: list[int] = []
+    for limit in limits:
+        done, end = len(played), len(played) + limit
+        while done < end:
+            block = one_at_a_time.ask(end - done)
+            one_at_a_time.tell(table[np.arange(done, done + block.size), block])
+            played += block.tolist()
+            done += block.size
+    assert played == arms_played(whole, table)
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"fixed-schedule", "uniform"}))
+def test_diagnostics_are_copies_of_small_arrays(name: str) -> None:
+    policy = build(name, 3, 100)
+    assert isinstance(policy, HasDiagnostics)
+    arms_played(policy, tables(3, 100)["clicks"])
+    shown = policy.diagnostics()
+    arrays = {key: value for key, value in shown.items() if isinstance(value, np.ndarray)}
+    kept = {key: value.copy() for key, value in arrays.items()}
+    assert arrays
+    for value in arrays.values():
+        assert value.size <= 3
+        assert np.isfinite(value).all()
+        value.fill(-7)
+    again = policy.diagnostics()
+    for key, value in kept.items():
+        np.testing.assert_array_equal(again[key], value)
+
+
+@pytest.mark.parametrize("name", ["exp3", "thompson"])
+@pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan, math.inf])
+def test_a_reward_that_would_break_the_arithmetic_is_refused(name: str, bad: float) -> None:
+    policy = build(name, 3, 100)
+    policy.ask(1)
+    with pytest.raises(InvalidValueError, match=f"rewards must .* got {bad!r}"):
+        policy.tell(np.array([bad]))
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("ucb1", {"exploration": 0.0}, "exploration must be a finite number above 0"),
+        ("ucb1", {"exploration": math.inf}, "exploration must be a finite number above 0"),
+        ("aae", {"delta": 0.0}, "delta must be a number from 1e-300 to 1"),
+        ("aae", {"delta": 1.5}, "delta must be a number from 1e-300 to 1"),
+        ("exp3", {"gamma": 0.0}, "gamma must be a number from 1e-09 to 1"),
+        ("exp3", {"gamma": 1.01}, "gamma must be a number from 1e-09 to 1"),
+        ("thompson", {"alpha": 0.0}, "alpha must be a number from 1e-09 to 1e.15"),
+        ("thompson", {"beta": math.inf}, "beta must be a number from 1e-09 to 1e.15"),
+        ("discounted-ucb", {"gamma": 1.5}, "gamma must be a number from 1e-09 to 1"),
+        ("discounted-ucb", {"B": -1.0}, "B must be a finite number above 0"),
+        ("discounted-ucb", {"changes": 0}, "changes must be an integer of at least 1"),
+        ("sliding-window-ucb", {"xi": 0.0}, "xi must be a finite number above 0"),
+        ("sliding-window-ucb", {"tau": 0}, "tau must be an integer of at least 1"),
+        ("fixed-schedule", {"cycle": []}, "cycle needs at least one arm"),
+        ("fixed-schedule", {"cycle": [0, -1]}, "arms are integers counted from 0, got -1"),
+    ],
+)
+def test_a_bad_parameter_is_refused_by_name(
+    name: str, parameters: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build(name, 3, 100, **parameters)
+
+
+def test_a_config_object_refuses_what_is_no_number() -> None:
+    with pytest.raises(InvalidValueError, match="gamma must be a number from 1e-09 to 1, got True"):
+        Exp3Config(gamma=True)

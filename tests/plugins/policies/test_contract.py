@@ -1,0 +1,268 @@
+"""The paper's policies at the edges: the conformance kit's and more, in every configuration."""
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bdes_framework as bdes
+from bdes_framework import Instance, InvalidValueError, Kind, Problem, simulate
+from bdes_framework.testing import Check, parametrize_with_checks, policy_checks
+from tests.plugins.test_conformance import LESS_KNOWN
+from tests.support.noiseless import PLUGINS, build, diagnostics_of, play, problem_of
+
+CONFIGURATIONS: list[tuple[str, dict[str, Any]]] = [
+    ("auto", {}),
+    ("etc", {}),
+    ("etc", {"tuning": "paper", "planner": "exact"}),
+    ("etc", {"samples": 3, "epsilon": 0.5}),
+    ("etc-unknown-arm", {}),
+    ("etc-unknown-arm", {"tuning": "paper"}),
+    ("etc-unknown-arm", {"samples": 2, "explore_at_most": 0.9}),
+    ("exp3p", {}),
+    ("posterior", {}),
+    ("posterior", {"lam_prior": 0.2, "trust_lam": False, "draws": 1, "growth": 0.3}),
+    ("sticky", {}),
+    ("sticky", {"width": 0.01}),
+    ("unknown-lambda", {}),
+    ("unknown-lambda", {"tuning": "paper", "explore_at_most": 0.95}),
+    ("unknown-lambda", {"fast": 1000.0}),
+    ("wide-ucb", {}),
+]
+
+
+@parametrize_with_checks(
+    check
+    for name, parameters in CONFIGURATIONS
+    if parameters  # all defaults are checked with everybody else's
+    for check in policy_checks(
+        {"use": name, **parameters}, plugins=PLUGINS, expected_failures=LESS_KNOWN.get(name, {})
+    )
+)
+def test_every_configuration_keeps_the_contract(check: Check) -> None:
+    check()
+
+
+INSTANCES = {
+    "ordinary": ([0.9, 0.6, 0.3], [0.1, 0.5, 1.0]),
+    "never pays": ([0.0, 0.0, 0.0], [0.1, 0.5, 1.0]),
+    "one never pays": ([0.8, 0.0, 0.3], [0.1, 1.0, 0.2]),
+    "identical": ([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),
+    "all lead to nothing": ([0.5, 0.4, 0.3], [0.0, 0.0, 0.0]),
+    "always pays": ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0]),
+    "single arm": ([0.7], [0.4]),
+}
+
+
+@pytest.mark.parametrize(("name", "parameters"), CONFIGURATIONS)
+@pytest.mark.parametrize("lam", [0.0, 1e-300, 1e-20, 1e-6, 0.4, 1 - 1e-12, 1.0])
+@pytest.mark.parametrize("case", INSTANCES)
+def test_it_plays_whatever_the_arms_and_the_rate(
+    name: str, parameters: dict[str, Any], lam: float, case: str
+) -> None:
+    r, b = INSTANCES[case]
+    for horizon in (1, 2, 13, 40, 260):
+        problem = Problem(len(r), horizon, lam, replenishing_arm=len(r) - 1)
+        played = play(build(name, problem, **parameters), Instance(r, b, lam), horizon)
+        assert played.arms.size == horizon
+    world = PLUGINS.environment("bernoulli", seed=1, r=r, b=b, lam=lam)
+    assert simulate(world, build(name, problem, **parameters), 260).total_reward >= 0
+
+
+@pytest.mark.parametrize(
+    "name", ["etc", "etc-unknown-arm", "posterior", "unknown-lambda", "sticky"]
+)
+def test_a_first_state_other_than_one_is_taken_into_account_or_does_no_harm(name: str) -> None:
+    for q0 in (0.0, 0.3, 5.0):
+        instance = Instance([0.1, 0.05], [0.2, 1.0], 0.2, q0)
+        played = play(build(name, problem_of(instance, 600, arm=1)), instance, 600)
+        assert np.isfinite(played.means).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "says"),
+    [
+        ("etc", Problem(2, 10, None, 1), "unknown-lambda"),
+        ("etc", Problem(2, 10, 0.5), "etc-unknown-arm"),
+        ("etc-unknown-arm", Problem(2, 10), "unknown-lambda"),
+        ("wide-ucb", Problem(2, 10), "exp3p"),
+    ],
+)
+def test_a_policy_that_needs_to_know_more_says_what_to_use_instead(
+    name: str, problem: Problem, says: str
+) -> None:
+    with pytest.raises(InvalidValueError, match=says):
+        build(name, problem)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("exp3p", {"delta": 0.0}),
+        ("exp3p", {"delta": 1.0}),
+        ("etc", {"epsilon": 0.0}),
+        ("etc", {"epsilon": 1e300}),
+        ("etc", {"samples": 0}),
+        ("etc", {"explore_at_most": 1.0}),
+        ("etc", {"tuning": "papers"}),
+        ("etc", {"planner": "certifed"}),
+        ("etc-unknown-arm", {"epsilon": float("inf")}),
+        ("posterior", {"lam_prior": 1.0}),
+        ("posterior", {"lam_deviation": 0.0}),
+        ("posterior", {"growth": 1.0}),
+        ("posterior", {"redraw": 0.0}),
+        ("posterior", {"draws": 0}),
+        ("posterior", {"width": -1.0}),
+        ("sticky", {"batches": 0}),
+        ("sticky", {"width": -1.0}),
+        ("unknown-lambda", {"fast": -0.1}),
+        ("wide-ucb", {"exploration": 0.0}),
+        ("auto", {"slow_below": -1.0}),
+    ],
+)
+def test_parameters_out_of_range_are_refused_by_name(name: str, wrong: dict[str, Any]) -> None:
+    (parameter,) = wrong
+    with pytest.raises(ValueError, match=parameter):
+        build(name, Problem(2, 100, 0.5, 1), **wrong)
+
+
+def test_exploring_never_takes_more_than_its_share() -> None:
+    for horizon in (50, 500, 5_000):
+        for share in (0.05, 0.3, 0.9):
+            for name in ("etc", "etc-unknown-arm"):
+                for tuning in ("paper", "balanced"):
+                    instance = Instance([0.9, 0.5], [0.1, 1.0], 0.05)
+                    policy = build(
+                        name,
+                        problem_of(instance, horizon, arm=1),
+                        tuning=tuning,
+                        explore_at_most=share,
+                    )
+                    shown = play(policy, instance, horizon).diagnostics
+                    explored = shown.get("exploration", 0)
+                    assert isinstance(explored, int)
+                    assert explored <= share * horizon
+
+
+def test_what_diagnostics_return_can_be_changed_without_harm() -> None:
+    instance = Instance([0.9, 0.5], [0.1, 1.0], 0.5)
+    policy = build("etc", problem_of(instance, 1_000, arm=1))
+    play(policy, instance, 900)
+    shown = diagnostics_of(policy)["r_hat"]
+    assert isinstance(shown, np.ndarray)
+    shown[:] = -1
+    again = diagnostics_of(policy)["r_hat"]
+    assert isinstance(again, np.ndarray)
+    assert (again > 0).all()
+
+
+LONG = """
+import resource, sys
+import bdes_framework as bdes
+plugins = bdes.load_plugins()
+environment = plugins.environment("bernoulli", seed=1, r=[0.9, 0.3], b=[0.1, 1.0], lam=LAM)
+problem = bdes.Problem(2, 10**8, LAM, 1)
+policy = plugins.policy({"use": NAME, **PARAMETERS}, problem, seed=1)
+bdes.simulate(environment, policy, 10**8, keep=False)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lam", [1.0, 1e-7])
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("etc", {"tuning": "paper"}),
+        ("etc-unknown-arm", {"tuning": "paper"}),
+        ("sticky", {}),
+        ("unknown-lambda", {"tuning": "paper"}),
+    ],
+)
+def test_memory_stays_flat_over_a_hundred_million_rounds(
+    name: str, parameters: dict[str, Any], lam: float
+) -> None:
+    code = LONG.replace("LAM", repr(lam)).replace("NAME", repr(name))
+    code = code.replace("PARAMETERS", repr(parameters | {"planner": "best-cycle"}))
+    if name == "sticky":
+        code = code.replace(repr({"planner": "best-cycle"}), "{}")
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert float(done.stdout) < 400
+
+
+@pytest.mark.parametrize("name", ["etc", "posterior", "sticky", "etc-unknown-arm"])
+def test_more_rounds_than_the_horizon_are_refused_not_played_for_ever(name: str) -> None:
+    plugins = bdes.load_plugins()
+    for fused in (True, False):
+        world = plugins.environment("bernoulli", seed=1, r=[0.9, 0.3], b=[0.1, 1.0], lam=0.5)
+        policy = plugins.policy(name, bdes.Problem(2, 100, 0.5, 1), seed=1)
+        played: bdes.Policy = policy if fused else _Hidden(policy)
+        with pytest.raises(bdes.ContractError, match="more rounds than the problem's horizon"):
+            bdes.simulate(world, played, 250)
+
+
+class _Hidden:
+    """Hides a policy's fused form."""
+
+    def __init__(self, inner: bdes.Policy) -> None:
+        self.ask = inner.ask
+        self.tell = inner.tell
+
+
+@pytest.mark.parametrize("name", ["etc", "etc-unknown-arm"])
+@pytest.mark.parametrize("tuning", ["paper", "balanced"])
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-320, 1e-160, 1.0])
+def test_any_epsilon_that_is_taken_can_be_played(name: str, tuning: str, epsilon: float) -> None:
+    instance = Instance([0.9, 0.5], [0.1, 1.0], 0.2)
+    problem = problem_of(instance, 500, arm=1)
+    played = play(build(name, problem, tuning=tuning, epsilon=epsilon), instance, 500)
+    assert played.diagnostics["epsilon"] == epsilon
+    assert played.diagnostics["clipped"] or epsilon == 1
+
+
+BLIND = ("uniform", "fixed-schedule")
+"""Policies that do not look at rewards."""
+NO_REWARDS = [float("nan"), float("inf"), -float("inf")]
+
+
+@pytest.mark.parametrize("wrong", NO_REWARDS)
+@pytest.mark.parametrize(
+    "name",
+    sorted({entry.name for entry in PLUGINS.entries(Kind.POLICY)} - {*BLIND}),
+)
+def test_rewards_that_are_no_numbers_are_refused_and_not_learned(name: str, wrong: float) -> None:
+    problem = Problem(3, 300, 0.3, 2)
+    told, spared = build(name, problem), build(name, problem)
+    done = 0
+    while done < 300:
+        arms = told.ask(300 - done)
+        np.testing.assert_array_equal(arms, spared.ask(300 - done))
+        rewards = np.full(arms.size, 0.5)
+        spoilt = rewards.copy()
+        spoilt[-1] = wrong
+        with pytest.raises(InvalidValueError, match=f"rewards must .* got {wrong!r}"):
+            told.tell(spoilt)
+        told.tell(rewards)
+        spared.tell(rewards)
+        done += arms.size
+
+
+@pytest.mark.parametrize("name", sorted({entry.name for entry in PLUGINS.entries(Kind.POLICY)}))
+def test_as_many_rewards_are_told_as_arms_were_asked_for(name: str) -> None:
+    needed: dict[str, Any] = {"cycle": [0, 1]} if name == "fixed-schedule" else {}
+    told, spared = (build(name, Problem(3, 300, 0.3, 2), **needed) for _ in range(2))
+    done = 0
+    while done < 40:
+        asked = told.ask(5).size
+        for wrong in (asked - 1, asked + 1):
+            with pytest.raises(
+                InvalidValueError, match=rf"asked for {asked} pulls, told the rewards of {wrong}"
+            ):
+                told.tell(np.full(wrong, 0.5))
+        told.tell(np.full(asked, 0.5))
+        spared.ask(5)
+        spared.tell(np.full(asked, 0.5))
+        done += asked
+    np.testing.assert_array_equal(told.ask(5), spared.ask(5))

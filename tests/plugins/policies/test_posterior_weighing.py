@@ -1,0 +1,288 @@
+"""What ``posterior`` weighs: regret against information, and long shots against their price."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from bdes_framework import FloatArray, Instance, IntArray, Problem, likelihood_of
+from bdes_policies.posterior.estimating import Posterior
+from bdes_policies.posterior.lookahead import follow, look_ahead
+from bdes_policies.posterior.modes import Draw, RatePrior
+from bdes_policies.posterior.weighing import Prospect, outcomes, prospect, told, what_to_follow
+from tests.support.noiseless import PLUGINS, build, diagnostics_of, number, play
+
+# -- what candidates earn, and tell -----------------------------------------------------------
+
+
+def weighed(
+    instance: Instance, candidates: IntArray, rounds: int, left: int
+) -> tuple[FloatArray, FloatArray]:
+    one = prospect(Draw(instance.r, instance.b, instance.lam), instance.q0, left)
+    totals, means = np.empty(len(candidates)), np.empty(candidates.shape)
+    draw = one.draw
+    outcomes(one.plan, one.state, draw.r, draw.b, draw.lam, candidates, rounds, left, totals, means)
+    return totals, means
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.004, 0.3, 1.0])
+@pytest.mark.parametrize("rounds", [1, 5])
+def test_a_candidate_earns_its_rounds_and_the_best_of_those_after(lam: float, rounds: int) -> None:
+    rng = np.random.default_rng(2)
+    instance = Instance(rng.random(3), rng.random(3), lam, 0.7)
+    candidates = rng.integers(0, 3, (4, 6))
+    left = 80
+    totals, means = weighed(instance, candidates, rounds, left)
+    for steps, total, mean in zip(candidates, totals, means, strict=True):
+        arms = np.repeat(steps, rounds)
+        rewards = instance.expected_rewards(arms)
+        np.testing.assert_allclose(mean, rewards.reshape(-1, rounds).mean(axis=1), rtol=1e-9)
+        after = instance.starting_at(instance.state_after(arms))
+        best = PLUGINS.planner("exact").plan(after, left - arms.size).value
+        assert total == pytest.approx(rewards.sum() + best, rel=0.003)
+
+
+def exact_totals(instance: Instance, plans: IntArray, left: int) -> FloatArray:
+    """Return what plans earn, and the best of the rounds after."""
+    planner = PLUGINS.planner("certified", gap=1e-7)
+    totals = np.empty(len(plans))
+    for index, arms in enumerate(plans):
+        after = instance.starting_at(instance.state_after(arms))
+        totals[index] = instance.value(arms) + planner.plan(after, left - arms.size).value
+    return totals
+
+
+@pytest.mark.parametrize("lam", [0.05, 0.6])
+def test_with_many_rounds_left_candidates_differ_by_what_the_planner_says(lam: float) -> None:
+    instance = Instance([0.9, 0.5, 0.2], [0.1, 0.6, 1.0], lam, 0.5)
+    candidates = np.repeat(np.arange(3)[:, None], 30, axis=1)
+    left = 20_000
+    totals, _ = weighed(instance, candidates, 1, left)
+    exact = exact_totals(instance, candidates, left)
+    np.testing.assert_allclose(totals - totals[0], exact - exact[0], atol=0.05)
+
+
+@pytest.mark.parametrize(("lam", "left"), [(0.01, 90), (0.01, 20_000), (0.6, 100), (1.0, 130)])
+def test_arms_that_the_draw_s_own_plan_would_never_play_are_weighed_as_well(
+    lam: float, left: int
+) -> None:
+    instance = Instance([0.8, 0.6, 0.5], [0.9, 0.1, 0.05], lam, 0.9)
+    plans = np.repeat(np.arange(3)[:, None], 80, axis=1)
+    totals, _ = weighed(instance, plans, 1, left)
+    exact = exact_totals(instance, plans, left)
+    np.testing.assert_allclose(totals - totals[0], exact - exact[0], atol=0.2, rtol=0.02)
+
+
+def nats_told(means: FloatArray) -> float:
+    """Return the mutual information, in nats, of which draw is true and of one reward."""
+
+    def entropy(p: FloatArray) -> FloatArray:
+        return np.asarray(-p * np.log(p) - (1 - p) * np.log1p(-p))
+
+    return float(entropy(means.mean(keepdims=True))[0] - entropy(means).mean())
+
+
+def test_what_a_round_tells_is_its_mutual_information_with_the_truth() -> None:
+    rng = np.random.default_rng(3)
+    for centre in (0.1, 0.5, 0.8):
+        means = centre + 0.05 * rng.uniform(-1, 1, 6)
+        assert told(means.reshape(6, 1, 1))[0] == pytest.approx(nats_told(means), rel=0.05)
+    assert told(np.full((6, 1, 4), 0.3))[0] == 0.0
+    two_rounds = told(np.stack([means, means], axis=1).reshape(6, 1, 2))[0]
+    assert two_rounds == pytest.approx(2 * told(means.reshape(6, 1, 1))[0])
+
+
+# -- what is followed -------------------------------------------------------------------------
+
+
+def followed(draws: list[Draw], left: int) -> set[int]:
+    """Return the arms that the plan which is followed can need at all."""
+    found = [prospect(draw, 1.0, left) for draw in draws]
+    return set(found[what_to_follow(found, draws[0].lam, left)].plan.arms.tolist())
+
+
+def pay(*rs: float) -> Draw:
+    return Draw(np.array(rs), np.ones(len(rs)), 0.5)
+
+
+def test_what_cannot_be_learned_otherwise_is_tried() -> None:
+    assert followed([pay(0.5, 0.9), pay(0.5, 0.1), pay(0.5, 0.1)], 1_000) == {1}
+
+
+def test_of_plans_that_tell_as_much_the_one_that_costs_less_is_followed() -> None:
+    alike = [pay(0.5, 0.6, 0.1), pay(0.6, 0.5, 0.1), pay(0.7, 0.5, 0.1)]
+    assert followed(alike, 1_000) == {0}
+
+
+def test_of_plans_that_cost_as_much_the_one_that_tells_more_is_followed() -> None:
+    """Thompson sampling would take them by turns."""
+    draws = [pay(0.55, 0.3, 0.45), pay(0.45, 0.9, 0.55), pay(0.55, 0.2, 0.45)]
+    # Means over draws: 0.517, 0.467, 0.483; the second one pays anything from 0.2 to 0.9.
+    assert followed(draws, 1_000) == {1}
+
+
+def test_where_the_state_stays_regret_and_information_are_those_of_single_pulls() -> None:
+    """With all end states at 1 a plan is one arm, and everything has a closed form."""
+    rng = np.random.default_rng(5)
+    other = Counter[str]()
+    for _ in range(200):
+        rs = rng.uniform(0.3, 0.7, (4, 3))
+        arms = rs.argmax(axis=1)
+        earned = rs[:, arms]
+        regrets = (rs.max(axis=1, keepdims=True) - earned).mean(axis=0)
+        information = 0.5 * earned.var(axis=0) / (earned.mean(axis=0) * (1 - earned.mean(axis=0)))
+        assert followed([pay(*r) for r in rs], 1_000) == {
+            int(arms[(regrets**2 / information).argmin()])
+        }
+        best = regrets**2 / information
+        other["not squared"] += arms[(regrets / information).argmin()] != arms[best.argmin()]
+        other["greedy"] += arms[regrets.argmin()] != arms[best.argmin()]
+        other["what tells most"] += arms[information.argmax()] != arms[best.argmin()]
+        other["first"] += arms[0] != arms[best.argmin()]
+    assert min(other.values()) > 3, other  # it does matter which rule is followed
+    assert len(other) == 4
+
+
+STATE = 0.4
+
+
+def best_value(instance: Instance, rounds: int) -> float:
+    if instance.lam > 0.01:
+        return PLUGINS.planner("certified", gap=1e-5).plan(instance, rounds).value
+    # Slow states take planners long, and make for large differences: a careful plan is enough.
+    value, _ = look_ahead(instance.r, instance.b, instance.lam, instance.q0, rounds)
+    return rounds * value
+
+
+def by_hand(draws: list[Draw], left: int, span: int) -> FloatArray:
+    """Return squared regret for information of every plan, round by round."""
+    found = [prospect(draw, STATE, left) for draw in draws]
+    plans = np.empty((len(found), span), dtype=np.int64)
+    for one, arms in zip(found, plans, strict=True):
+        follow(one.plan, STATE, arms)
+    totals = np.empty((len(draws), len(draws)))
+    means = np.empty((len(draws), len(draws), span))
+    for j, draw in enumerate(draws):
+        instance = Instance(draw.r, draw.b, draw.lam, STATE)
+        for c, arms in enumerate(plans):
+            means[j, c] = instance.expected_rewards(arms)
+            after = instance.starting_at(instance.state_after(arms))
+            totals[j, c] = means[j, c].sum() + best_value(after, left - span)
+    regrets = (totals.max(axis=1, keepdims=True) - totals).mean(axis=0)
+    average = means.mean(axis=0)
+    information = 0.5 * (means.var(axis=0) / (average * (1 - average))).sum(axis=1)
+    return np.asarray(regrets**2 / information)
+
+
+@pytest.mark.parametrize(("lam", "left"), [(5e-5, 60_000), (0.3, 3_000)])
+def test_plans_are_weighed_over_a_quarter_of_the_memory_or_96_rounds(lam: float, left: int) -> None:
+    rng = np.random.default_rng(6)
+    span = max(96, int(0.25 / lam))
+    right = as_if_short = 0
+    for _ in range(12):
+        draws = [Draw(rng.uniform(0.3, 0.7, 3), rng.random(3), lam) for _ in range(4)]
+        found = [prospect(draw, STATE, left) for draw in draws]
+        chosen = what_to_follow(found, lam, left)
+        scores = by_hand(draws, left, span)
+        right += scores[chosen] <= 1.1 * scores.min()
+        short = by_hand(draws, left, 96)
+        as_if_short += short[chosen] <= 1.1 * short.min()
+    assert right >= 11
+    assert (as_if_short >= 11) == (span == 96)
+
+
+def test_plans_are_weighed_as_long_as_some_mode_has_the_state_move(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also while the likeliest one does not."""
+    rates = [0.0]
+
+    def write_down(found: Sequence[Prospect], lam: float, left: int) -> int:
+        rates.append(lam)
+        return 0
+
+    monkeypatch.setattr("bdes_policies.posterior.policy.what_to_follow", write_down)
+    policy = build("posterior", Problem(4, 20_000))
+    play(policy, Instance([0.9, 0.0, 0.0, 0.0], [0.5, 0.2, 0.2, 0.2], 0.3), 1_000)
+    shown = diagnostics_of(policy)
+    assert number(shown, "lam_hat") * 1_000 < 1
+    assert rates[-1] * 1_000 > 1
+
+
+# -- long shots -------------------------------------------------------------------------------
+
+
+def fitted(lam: float, pulls: int) -> tuple[Posterior, IntArray, FloatArray]:
+    """Fit to a log in which the last arm was hardly played."""
+    instance = Instance([0.7, 0.5, 0.3], [0.3, 0.5, 0.9], lam)
+    rng = np.random.default_rng(4)
+    stretch = max(10, int(0.5 / lam))
+    arms = np.resize(np.repeat([0, 1, 0, 1, 0, 2], [stretch] * 5 + [8]), pulls)
+    rewards = (rng.random(pulls) < instance.expected_rewards(arms)).astype(float)
+    posterior = Posterior(3, 1.0, RatePrior(lam, 1.0, known=True, starts=(lam,)))
+    posterior.fit(arms, rewards.astype(np.float32))
+    return posterior, arms, rewards
+
+
+def raised(draw: Draw, best: Draw, arm: int) -> float:
+    """Return by what an end state is larger, next to the others: whatever the scale."""
+    by = draw.b / best.b
+    return float(by[arm] / np.delete(by, arm).mean())
+
+
+@pytest.mark.parametrize(
+    ("lam", "left"), [(0.002, 100_000), (0.002, 9_000), (0.1, 9_000), (1, 900)]
+)
+def test_long_shots_raise_one_end_state_each_as_far_as_the_log_allows(
+    lam: float, left: int
+) -> None:
+    posterior, arms, rewards = fitted(lam, 3_000)
+    best = posterior.best
+    most = likelihood_of(Instance(best.r, best.b, best.lam), arms, rewards).value
+    shots = posterior.long_shots(left)
+    assert len(shots) == 3
+    for arm, (draw, state, price) in enumerate(shots):
+        drawn = Instance(draw.r, draw.b, draw.lam)
+        assert state == pytest.approx(drawn.state_after(arms), rel=1e-9)
+        assert (draw.b / best.b).argmax() == arm
+        nearest = 18 / math.sqrt(lam) / left  # the price of a shot of no deviations
+        assert price == pytest.approx(max(0.1, nearest * math.exp(1.96**2 / 2)), rel=1e-9)
+        far = math.sqrt(2 * math.log(price / nearest))
+        lost = most - likelihood_of(drawn, arms, rewards).value
+        assert lost <= far**2 / 2 + 2.1
+        assert raised(draw, best, arm) > 1.02
+
+
+def test_long_shots_are_longer_where_trials_are_cheap_and_end_when_they_cannot_pay() -> None:
+    fast, _, _ = fitted(1.0, 3_000)
+    slow, _, _ = fitted(0.002, 3_000)
+
+    def length(posterior: Posterior, left: int) -> float:
+        shots = [draw for draw, *_ in posterior.long_shots(left)]
+        return raised(shots[0], posterior.best, 0) if shots else 1.0
+
+    assert length(fast, 1_000_000) > length(fast, 1_000) > 1.02
+    assert length(fast, 20) == 1.0
+    assert length(slow, 1_000) == 1.0 < 1.02 < length(slow, 100_000)
+
+
+def test_there_are_no_long_shots_while_the_state_has_not_moved() -> None:
+    posterior, _, _ = fitted(1e-6, 3_000)
+    assert not posterior.may_have_moved
+    assert posterior.long_shots(100_000) == []
+
+
+# -- known limits -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize(("n_arms", "horizon", "draws"), [(1, 300, 12), (3, 1, 12), (3, 400, 1)])
+def test_one_arm_one_round_and_one_draw_are_played(
+    n_arms: int, horizon: int, draws: int, lam: float
+) -> None:
+    instance = Instance([0.7, 0.5, 0.3][:n_arms], [0.2, 0.5, 0.9][:n_arms], lam)
+    for told_lam in (None, lam):
+        policy = build("posterior", Problem(n_arms, horizon, told_lam), draws=draws)
+        assert play(policy, instance, horizon).arms.size == horizon

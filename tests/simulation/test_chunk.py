@@ -1,0 +1,336 @@
+"""Whatever breaks its contract in a simulation is named, with the round and the value."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import define
+
+import bdes_framework as bdes
+from bdes_framework import (
+    ContractError,
+    FloatArray,
+    Instance,
+    IntArray,
+    Outcome,
+    Problem,
+    Record,
+    World,
+    compiled,
+    play_round,
+    simulate,
+)
+from bdes_framework.simulation.loop import CHUNK
+from tests.support.players import (
+    FaultyEnvironment,
+    InTurn,
+    Scripted,
+    environment,
+    play_in_turn,
+    script,
+    spoilt,
+)
+
+
+class Answer:
+    """Behaves for five rounds, then gives a wrong answer."""
+
+    def __init__(self, wrong: object) -> None:
+        self._wrong = wrong
+        self._rounds = 0
+
+    def ask(self, limit: int) -> IntArray:
+        self._rounds += 1
+        good = np.zeros(1, dtype=np.int64)
+        return good if self._rounds <= 5 else self._wrong  # type: ignore[return-value]
+
+    def tell(self, rewards: FloatArray) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (np.array([3]), "returned arm 3; arms go from 0 to 2"),
+        (np.array([0, -1]), r"round 6 \(counted from 0\): ask returned arm -1"),
+        (np.array([1.0]), "got array of float64"),
+        (np.array([math.nan]), "nan"),
+        (np.array([1], dtype=np.int32), "got array of int32"),
+        (np.array([[1]]), r"shape \(1, 1\)"),
+        (np.empty(0, dtype=np.int64), "1 to 15 arms, got 0"),
+        (np.zeros(16, dtype=np.int64), "1 to 15 arms, got 16"),
+        ([1], "got list"),
+        (None, "got NoneType"),
+    ],
+)
+def test_a_policy_that_breaks_its_contract_is_named_with_round_and_value(
+    wrong: object, message: str
+) -> None:
+    with pytest.raises(ContractError, match=message) as caught:
+        simulate(environment(), Answer(wrong), 20)
+    assert "policy tests.simulation.test_chunk.Answer, round" in str(caught.value)
+    if "round 6" not in message:
+        assert "round 5" in str(caught.value)
+
+
+WRONG_OUTCOMES: dict[str, Any] = {
+    "pull must return an Outcome, got None": lambda n: None,
+    "pull must return an Outcome, got 0.5": lambda n: 0.5,
+    r"rewards as array of float64, shape \(.,\), got list": lambda n: Outcome([0.5] * n, spoilt(n)),  # type: ignore[arg-type]
+    "rewards as .* got array of <U3": lambda n: Outcome(np.full(n, "0.5"), np.zeros(n)),
+    "rewards as .* got array of int64": lambda n: Outcome(np.zeros(n, dtype=int), np.zeros(n)),
+    r"means as .* shape \(5,\)": lambda n: Outcome(np.zeros(n), np.zeros(5)),
+    r"rewards as .* shape \(., 1\)": lambda n: Outcome(np.zeros((n, 1)), np.zeros(n)),
+    r"rewards as .* shape \(\)": lambda n: Outcome(np.array(0.5), np.zeros(n)),
+    "means as .* got NoneType": lambda n: Outcome(np.zeros(n), None),  # type: ignore[arg-type]
+    "rewards are not finite": lambda n: Outcome(spoilt(n), np.zeros(n)),
+    "means are not finite": lambda n: Outcome(np.zeros(n), spoilt(n)),
+}
+WRONG_EXTRAS: dict[str, Any] = {
+    "probabilities as .* got list": lambda n: Outcome(np.zeros(n), np.zeros(n), [0.5] * n),  # type: ignore[arg-type]
+    r"states as .* shape \(5,\)": lambda n: Outcome(np.zeros(n), np.zeros(n), None, np.zeros(5)),
+    "states as .* got str": lambda n: Outcome(np.zeros(n), np.zeros(n), None, "q"),  # type: ignore[arg-type]
+    "states are not finite": lambda n: Outcome(np.zeros(n), np.zeros(n), None, spoilt(n)),
+    "probabilities are not finite": lambda n: Outcome(np.zeros(n), np.zeros(n), spoilt(n)),
+}
+
+
+@pytest.mark.parametrize("block", [1, 4])
+@pytest.mark.parametrize("message", WRONG_OUTCOMES | WRONG_EXTRAS)
+def test_an_environment_that_breaks_its_contract_is_named(message: str, block: int) -> None:
+    wrong = (WRONG_OUTCOMES | WRONG_EXTRAS)[message]
+    where = r"environment tests\.support\.players\.FaultyEnvironment, round 0 \(counted from 0\)"
+    with pytest.raises(ContractError, match=f"{where}: .*{message}"):
+        simulate(FaultyEnvironment(wrong), Scripted(script(20), [block]), 20)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("block", [1, 4])
+@pytest.mark.parametrize("message", WRONG_OUTCOMES)
+def test_an_environment_that_breaks_its_contract_later_is_named_too(
+    message: str, block: int, keep: bool
+) -> None:
+    """After the first blocks, which are looked at more closely, and in the second chunk."""
+    late = CHUNK + 40
+    faulty = FaultyEnvironment(WRONG_OUTCOMES[message], since=late)
+    with pytest.raises(ContractError, match=rf"round {late} \(counted from 0\): .*{message}"):
+        simulate(faulty, Scripted(script(late + 8), [block]), late + 8, keep=keep)
+
+
+@define
+class Sometimes:
+    """Brings states, or probabilities, in some blocks only."""
+
+    extra: str
+    first: bool
+    n_arms: int = 3
+    _blocks: int = 0
+
+    def pull(self, arms: IntArray) -> Outcome:
+        self._blocks += 1
+        half = np.full(arms.size, 0.5)
+        return Outcome(
+            half, half, **({self.extra: half} if (self._blocks < 7) is self.first else {})
+        )
+
+
+@pytest.mark.parametrize("block", [1, 4])
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("extra", ["states", "probabilities"])
+def test_states_and_probabilities_come_in_every_round_or_in_none(
+    extra: str, first: bool, block: int
+) -> None:
+    message = rf"round {6 * block} .*: brought {'no ' if first else ''}{extra}"
+    with pytest.raises(ContractError, match=message):
+        simulate(Sometimes(extra, first), Scripted(script(60), [block]), 60)
+
+
+@pytest.mark.parametrize("n_arms", [0, -1, True, 2.0, "3", None])
+def test_an_environment_needs_a_number_of_arms(n_arms: object) -> None:
+    with pytest.raises(ContractError, match=r"FaultyEnvironment: n_arms must be an integer"):
+        simulate(FaultyEnvironment(n_arms=n_arms), Scripted(script(9), [1]), 9)
+
+
+@pytest.mark.parametrize("n_arms", [2, 4])
+def test_an_environment_has_as_many_arms_as_its_instance(n_arms: int) -> None:
+    class WithInstance(FaultyEnvironment):
+        instance: Any = Instance([0.5, 0.5, 0.5], [0.5, 0.5, 0.5], 0.5)
+
+    with pytest.raises(ContractError, match=f"n_arms is {n_arms}, but its instance has 3"):
+        simulate(WithInstance(n_arms=n_arms), Scripted(script(9, 2), [1]), 9)
+    WithInstance.instance = None
+    with pytest.raises(ContractError, match="instance must be an Instance, got None"):
+        simulate(WithInstance(), Scripted(script(9, 2), [1]), 9)
+
+
+def test_numpy_s_integers_are_integers() -> None:
+    half = FaultyEnvironment(since=9, n_arms=np.int32(3))
+    trace = simulate(half, Scripted(script(9), [1]), np.int64(9))  # type: ignore[arg-type]
+    assert type(trace.horizon) is type(trace.n_arms) is int
+    problem = Problem(np.int64(3), np.uint8(9), replenishing_arm=np.int16(2))  # type: ignore[arg-type]
+    assert problem == Problem(3, 9, replenishing_arm=2)
+    assert type(problem.n_arms) is type(problem.horizon) is type(problem.replenishing_arm) is int
+
+
+@compiled
+def _play_outside(world: World, record: Record) -> float:
+    total = play_round(world, record, -1, 0) + play_round(world, record, record.arms.size, 0)
+    return total + play_round(world, record, 10**15, 0)
+
+
+@pytest.mark.parametrize("arm", [3, -1, 10**15, -(10**15)])
+def test_a_fused_policy_s_arms_are_checked_and_never_crash(arm: int) -> None:
+    message = (
+        rf"policy tests\.support\.players\.InTurn, round 7 \(counted from 0\): play wrote arm {arm}"
+    )
+    with pytest.raises(ContractError, match=message):
+        simulate(environment(), InTurn(7, arm), 20)
+
+
+def test_a_fused_policy_s_later_chunks_are_checked_too() -> None:
+    class Late(InTurn):
+        chunks = 0
+
+        def play(self, world: World, record: Record) -> None:
+            self.chunks += 1
+            self.wrong = (5, 3) if self.chunks == 2 else (-1, 0)
+            super().play(world, record)
+
+    for keep in (True, False):
+        with pytest.raises(ContractError, match=rf"round {CHUNK + 5} .*play wrote arm 3"):
+            simulate(environment(), Late(), 2 * CHUNK, keep=keep)
+
+
+def leave_out_the_last(world: World, record: Record) -> None:
+    play_in_turn(world, record.rounds(0, record.arms.size - 1), -1, 0)
+
+
+def write_arms_only(world: World, record: Record) -> None:
+    record.arms[:] = 0
+
+
+def play_nothing(world: World, record: Record) -> None:
+    _play_outside(world, record)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (leave_out_the_last, r"round 19 .*play left this round out"),
+        (play_nothing, r"round 0 .*play left this round out"),
+        (write_arms_only, r"round 0 .*every round goes through play_round"),
+    ],
+)
+def test_a_fused_policy_that_leaves_rounds_unplayed_is_named(spoil: Any, message: str) -> None:
+    for _ in range(2):  # the second time, memory still holds what was played the first time
+        simulate(environment(), InTurn(), 20)
+        with pytest.raises(ContractError, match=message):
+            simulate(environment(), InTurn(spoil=spoil), 20)
+
+
+def write_rewards_oneself(world: World, record: Record) -> None:
+    record.arms[:], record.rewards[:], record.means[:] = 0, 1.0, 0.5
+
+
+def play_every_round_twice(world: World, record: Record) -> None:
+    for t in range(record.arms.size):
+        play_round(world, record, t, 0)
+        play_round(world, record, t, 0)
+
+
+def play_backwards(world: World, record: Record) -> None:
+    for t in range(record.arms.size)[::-1]:
+        play_round(world, record, t, t % 2)
+
+
+def rewrite_arms(world: World, record: Record) -> None:
+    play_in_turn(world, record, -1, 0)
+    record.arms[:] = 1
+
+
+def play_the_last_once_more(world: World, record: Record) -> None:
+    play_in_turn(world, record, -1, 0)
+    world.q[0] = 0.25
+
+
+@pytest.mark.parametrize(
+    ("spoil", "at"),
+    [
+        (write_rewards_oneself, 0),
+        (play_every_round_twice, 0),
+        (play_backwards, 0),
+        (rewrite_arms, 0),
+        (play_the_last_once_more, 19),
+    ],
+)
+@pytest.mark.parametrize("noise", [None, {"use": "gaussian", "sigma": 0.2}])
+def test_a_fused_policy_that_writes_down_another_story_is_named(
+    spoil: Any, at: int, noise: object
+) -> None:
+    message = rf"InTurn, round {at} .*play wrote down what play_round did not play"
+    with pytest.raises(ContractError, match=message):
+        simulate(environment(noise=noise), InTurn(spoil=spoil), 20)
+    simulate(environment(noise=noise), InTurn(), 20)
+
+
+def test_means_that_a_fused_policy_never_wrote_are_noticed_in_any_chunk() -> None:
+    class Late(InTurn):
+        chunks = 0
+
+        def play(self, world: World, record: Record) -> None:
+            self.chunks += 1
+            if self.chunks == 1:
+                super().play(world, record)
+            else:
+                record.arms[:], record.rewards[:] = 0, 1.0
+
+    with pytest.raises(ContractError, match=rf"round {CHUNK} .*means are not finite"):
+        simulate(environment(), Late(), 2 * CHUNK)
+
+
+def test_a_round_outside_the_block_is_not_played() -> None:
+    played = environment()
+    assert isinstance(played, bdes.FusedEnvironment)
+    world, record = played.open_rounds(20), Record.empty(20)
+    for values in record:
+        values.fill(7)
+    assert _play_outside(world, record) == 0.0
+    assert all((values == 7).all() for values in record)
+    assert world.q[0] == 1.0
+
+
+@define
+class OpenWorld(FaultyEnvironment):
+    """A fused environment whose world is spoilt in its second chunk."""
+
+    spoil: Any = None
+    _chunks: int = 0
+
+    def open_rounds(self, n: int) -> Any:
+        self._chunks += 1
+        half, uniforms = np.full(3, 0.5), np.full(n, 0.5)
+        world = World(half, half, 0.5, np.ones(1), uniforms, np.empty(0))
+        return world if self._chunks == 1 else self.spoil(world)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda world: None, "must return a World"),
+        (lambda world: world._replace(lam="x"), "a number for lam"),
+        (lambda world: world._replace(uniforms=np.zeros(4)), r"uniforms .* shape \(9,\), got"),
+        (lambda world: world._replace(noise=np.zeros(4)), r"noise .* shape \(4,\)"),
+        (lambda world: world._replace(noise=None), "noise .* got NoneType"),
+        (lambda world: world._replace(r=np.zeros(2)), r"r as .* shape \(2,\)"),
+        (lambda world: world._replace(b=np.zeros(4)), r"b as .* shape \(4,\)"),
+        (lambda world: world._replace(q=np.zeros(0)), r"q as .* shape \(0,\)"),
+        (lambda world: world._replace(b=[0.5] * 3), "b as .* got list"),
+        (lambda world: world._replace(noise=np.zeros(9)), "brought probabilities .* none before"),
+        (lambda world: world._replace(q=np.array([math.nan])), "means are not finite"),
+    ],
+)
+def test_a_world_is_checked_before_compiled_code_reads_it(spoil: Any, message: str) -> None:
+    where = rf"environment .*OpenWorld, round {CHUNK} \(counted from 0\)"
+    with pytest.raises(ContractError, match=f"{where}: .*{message}"):
+        simulate(OpenWorld(spoil=spoil), InTurn(), CHUNK + 9)

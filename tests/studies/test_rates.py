@@ -1,0 +1,24 @@
+"""Regret grows as the theorems say: measured with fixed seeds; a marked set, ``make rates``."""
+
+import pytest
+
+from studies.regimes import CASES, Case, measure, measure_noise
+
+pytestmark = [pytest.mark.slow, pytest.mark.rates]
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.gated or c.least_slope], ids=lambda c: c.name
+)
+def test_the_slope_is_within_the_theorem_s(case: Case) -> None:
+    measured = measure(case)
+    assert measured.held, (measured.slope, measured.low, measured.high, measured.theory_slope)
+
+
+def test_noise_costs_at_most_a_share_of_its_size_and_no_more_at_longer_horizons() -> None:
+    rows = {(row.policy, row.sigma, row.horizon): row for row in measure_noise()}
+    for (policy, sigma, horizon), row in rows.items():
+        assert row.extra - 3 * row.error <= 0.25, row
+        if horizon == 100_000:
+            before = rows[policy, sigma, 10_000]
+            assert row.extra - before.extra <= 3 * (row.error + before.error), (before, row)

@@ -1,0 +1,98 @@
+"""An experiment, a slow policy and a way to read results whole: what tests of runs share."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from bdes_framework.experiment.store import open_store
+
+Install = Callable[..., Path]
+Dump = list[tuple[object, ...]]
+
+FILE = """
+name = "demo"
+seed = 1
+horizons = [10, 50]
+replications = 3
+benchmark = false
+
+[plugins]
+modules = ["mine.py"]
+
+[[environments]]
+use = "bernoulli"
+r = [0.9, 0.3]
+b = [0.1, 1.0]
+lam = 0.3
+
+[[policies]]
+use = "mine"
+"""
+
+GOOD = """
+import numpy as np
+from attrs import frozen
+from bdes_framework import hookimpl
+
+BDES_API_VERSION = 1
+
+@frozen
+class Config:
+    '''Always plays arm 0.'''
+
+class First:
+    def ask(self, limit):
+        return np.zeros(limit, dtype=np.int64)
+    def tell(self, rewards):
+        pass
+
+def build(config, context):
+    return First()
+
+@hookimpl
+def bdes_register(registrar):
+    registrar.policy("{name}", Config, build)
+"""
+
+SLOW = """
+import time
+import numpy as np
+from attrs import frozen
+from bdes_framework import hookimpl
+
+BDES_API_VERSION = 1
+
+@frozen
+class Config:
+    '''Decides every round, in plain Python, taking its time.
+
+    Parameters
+    ----------
+    pause : float
+        Seconds before the first decision.
+    '''
+    pause: float = 0.0
+
+class Slow:
+    def __init__(self, n_arms, rng, pause):
+        self.n_arms, self.rng = n_arms, rng
+        time.sleep(pause)
+    def ask(self, limit):
+        return np.array([int(self.rng.random() * self.n_arms)])
+    def tell(self, rewards):
+        pass
+    def diagnostics(self):
+        return {"luck": float(self.rng.random()), "arms": np.arange(self.n_arms)}
+
+@hookimpl
+def bdes_register(registrar):
+    registrar.policy(
+        "slow", Config, lambda c, context: Slow(context.problem.n_arms, context.rng, c.pause)
+    )
+"""
+
+
+def dump(folder: Path) -> Dump:
+    store = open_store(folder, create=False)
+    found = list(store.dump())
+    store.close()
+    return found

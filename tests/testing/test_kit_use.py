@@ -1,0 +1,387 @@
+"""How the kit is used: reports, expected failures, pytest, and the fixture."""
+
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from unittest import SkipTest
+
+import numpy as np
+import pytest
+
+import bdes_framework.testing
+from bdes_framework import (
+    BdesError,
+    ConfigError,
+    Instance,
+    InvalidValueError,
+    Kind,
+    PluginError,
+    UnknownNameError,
+    load_plugins,
+)
+from bdes_framework.testing import (
+    Check,
+    ConformanceError,
+    ReferenceEnvironment,
+    best_value,
+    check_environment,
+    check_noise_model,
+    check_policy,
+    noise_model_checks,
+    parametrize_with_checks,
+    planner_checks,
+    policy_checks,
+)
+from tests.support import REPOSITORY
+
+pytest_plugins = ["pytester"]
+
+HERE = REPOSITORY / "tests" / "support"
+POLICIES = load_plugins(modules=[str(HERE / "broken_policies.py")], disabled=["bdes-framework"])
+
+# Most of what is tested here is the same for all kinds, and quickest with noise models.
+FILE = str(HERE / "broken_noise.py")
+NOISE = load_plugins(modules=[FILE], disabled=["bdes-framework"])
+
+BIASED = {"mean_is_zero": "leans to the right"}
+
+
+# -- reports --------------------------------------------------------------------------------
+
+
+def failure_of(name: str, check: str) -> ConformanceError:
+    (found,) = [c for c in policy_checks(name, plugins=POLICIES) if c.name == check]
+    with pytest.raises(ConformanceError) as caught:
+        found()
+    return caught.value
+
+
+def test_a_failure_names_subject_check_scenario_and_what_came() -> None:
+    error = failure_of("arms-exist", "arms_exist")
+    (failure,) = error.failures
+    assert failure.check == "arms_exist"
+    assert failure.subject == "policy 'arms-exist' of local file"
+    assert failure.scenario == "K=2, T=200, lam=0.05 (not told), seed=2"
+    assert failure.expected == "arms from 0 to 1"
+    assert failure.came == "round 1: arm 2"
+    for part in (failure.subject, failure.check, failure.scenario, failure.expected, failure.came):
+        assert part in str(error)
+
+
+def test_a_failure_is_an_assertion_and_one_of_ours() -> None:
+    error = failure_of("arms-exist", "arms_exist")
+    assert isinstance(error, AssertionError)
+    assert isinstance(error, BdesError)
+
+
+def test_what_a_subject_raises_is_told_with_its_place() -> None:
+    error = failure_of("plays-a-single-arm", "plays_a_single_arm")
+    (failure,) = error.failures
+    assert "ZeroDivisionError: division by zero" in failure.came
+    assert "(broken_policies.py, line" in failure.came
+    assert failure.scenario == "K=1, T=1, lam=0.3, seed=1"
+    assert isinstance(error.__cause__, PluginError)
+    assert isinstance(error.__cause__.__cause__, ZeroDivisionError)
+
+
+def test_parameters_are_told() -> None:
+    with pytest.raises(ConformanceError, match=r"\(width=2\.0\) fails a check"):
+        check_noise_model("parameters-are-documented.one-not", plugins=NOISE, width=2.0)
+
+
+ALWAYS_WRONG = """
+import numpy as np
+from attrs import frozen
+from bdes_framework import hookimpl
+
+BDES_API_VERSION = 1
+
+@frozen
+class Config:
+    '''Wrong in every way.'''
+    unexplained: int = 0
+
+class Wrong:
+    def ask(self, limit):
+        return {answer}
+    def tell(self, rewards):
+        pass
+
+def build(config, context):
+    return Wrong()
+
+@hookimpl
+def bdes_register(registrar):
+    registrar.policy("wrong", Config, build)
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "check"),
+    [
+        ("[0] * limit", "ask_returns_an_array_of_int64"),
+        ("None", "ask_returns_an_array_of_int64"),
+        ("np.zeros(limit + 1, dtype=np.int64)", "ask_returns_1_to_limit_arms"),
+        ("np.zeros(0, dtype=np.int64)", "ask_returns_1_to_limit_arms"),
+        ("np.full(limit, 99)", "arms_exist"),
+        ("np.random.default_rng().integers(2, size=limit)", "same_seed_gives_the_same_arms"),
+    ],
+)
+def test_every_failing_check_is_told_at_once(answer: str, check: str, tmp_path: Path) -> None:
+    (tmp_path / "wrong.py").write_text(ALWAYS_WRONG.replace("{answer}", answer))
+    plugins = load_plugins(modules=[str(tmp_path / "wrong.py")], disabled=["bdes-framework"])
+    with pytest.raises(ConformanceError) as caught:
+        check_policy("wrong", plugins=plugins)
+    told = [failure.check for failure in caught.value.failures]
+    assert {"parameters_are_documented", check} <= set(told)
+    assert f"fails {len(told)} checks" in str(caught.value)
+    assert all(name in str(caught.value) for name in told)
+
+
+def test_a_wrong_name_or_parameter_is_no_broken_promise() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'good'"):
+        check_noise_model("godo", plugins=NOISE)
+    with pytest.raises(ConfigError, match="is not a parameter"):
+        check_noise_model("good", plugins=NOISE, epsilon=0.1)
+
+
+def test_a_subject_may_be_a_table_or_a_config_object() -> None:
+    entry = NOISE.entry(Kind.NOISE_MODEL, "parameters-are-documented.one-not")
+    for ref in ({"use": entry.name, "width": 2.0}, entry.config()):
+        with pytest.raises(ConformanceError) as caught:
+            check_noise_model(ref, plugins=NOISE)
+        (failure,) = caught.value.failures
+        assert failure.subject.startswith(f"noise model {entry.name!r} of local file (")
+
+
+def test_global_random_state_is_left_as_it_was() -> None:
+    np.random.seed(7)  # noqa: NPY002
+    random.seed(7)
+    expected = np.random.random(), random.random()  # noqa: NPY002
+    np.random.seed(7)  # noqa: NPY002
+    random.seed(7)
+    check_noise_model("good", plugins=NOISE)
+    assert (np.random.random(), random.random()) == expected  # noqa: NPY002
+
+
+PICKY = """
+from attrs import frozen
+from bdes_framework import InvalidValueError, hookimpl
+
+BDES_API_VERSION = 1
+
+@frozen
+class Config:
+    '''Refuses to plan.'''
+
+class Picky:
+    def plan(self, instance, horizon):
+        raise InvalidValueError("nothing suits me")
+
+@hookimpl
+def bdes_register(registrar):
+    registrar.planner("picky", Config, lambda config, context: Picky())
+"""
+
+
+def test_what_may_be_refused_is_skipped_and_what_must_be_done_fails(tmp_path: Path) -> None:
+    (tmp_path / "picky.py").write_text(PICKY)
+    plugins = load_plugins(modules=[str(tmp_path / "picky.py")], disabled=["bdes-framework"])
+    raised: dict[str, Exception] = {}
+    for check in planner_checks("picky", plugins=plugins):
+        try:
+            check()
+        except (ConformanceError, SkipTest) as error:
+            raised[check.name] = error
+    names = [check.name for check in planner_checks("picky")]
+    unaffected = ["parameters_are_documented", "instances_are_not_changed"]
+    assert all("nothing suits me" in str(error) for error in raised.values())
+    assert {name: type(error) for name, error in raised.items()} == {
+        name: ConformanceError if name.startswith("plans_") else SkipTest
+        for name in names
+        if name not in unaffected
+    }
+
+
+# -- expected failures ----------------------------------------------------------------------
+
+
+def test_an_expected_failure_is_not_told() -> None:
+    check_noise_model("mean-is-zero", plugins=NOISE, expected_failures=BIASED)
+
+
+def test_an_expected_failure_that_passes_is_told() -> None:
+    with pytest.raises(ConformanceError, match="take it out of expected_failures") as caught:
+        check_noise_model("good", plugins=NOISE, expected_failures=BIASED)
+    (failure,) = caught.value.failures
+    assert failure.check == "mean_is_zero"
+    assert "leans to the right" in failure.expected
+
+
+def test_an_expected_failure_hides_no_other() -> None:
+    with pytest.raises(ConformanceError) as caught:
+        check_noise_model(
+            "mean-is-zero",
+            plugins=NOISE,
+            expected_failures={"sigma_is_finite_and_not_negative": "no reason"},
+        )
+    told = [failure.check for failure in caught.value.failures]
+    assert told == ["sigma_is_finite_and_not_negative", "mean_is_zero"]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda wrong: check_noise_model("good", plugins=NOISE, expected_failures=wrong),
+        lambda wrong: parametrize_with_checks(noise_model_checks("good"), expected_failures=wrong),
+    ],
+)
+def test_an_expected_failure_of_no_check_is_refused(use: Callable[[object], object]) -> None:
+    with pytest.raises(InvalidValueError, match="Did you mean 'mean_is_zero'"):
+        use({"mean_zero": "misspelt"})
+
+
+# -- pytest ---------------------------------------------------------------------------------
+
+TEST_FILE = """
+from bdes_framework import load_plugins
+from bdes_framework.testing import noise_model_checks, parametrize_with_checks
+
+PLUGINS = load_plugins(modules=[{file!r}], disabled=["bdes-framework"])
+CHECKS = noise_model_checks({name!r}, plugins=PLUGINS)
+
+@parametrize_with_checks(CHECKS, expected_failures={expected!r})
+def test_conformance(check):
+    check()
+"""
+
+N_CHECKS = len(noise_model_checks("good"))
+
+
+def run_tests(
+    pytester: pytest.Pytester, name: str, expected: dict[str, str] | None = None
+) -> pytest.RunResult:
+    pytester.makepyfile(TEST_FILE.format(file=FILE, name=name, expected=expected))
+    return pytester.runpytest_inprocess("-rx", "-p", "no:cacheprovider")
+
+
+def test_every_check_becomes_a_test(pytester: pytest.Pytester) -> None:
+    run_tests(pytester, "good").assert_outcomes(passed=N_CHECKS)
+
+
+def test_a_failing_check_is_a_failing_test_of_that_name(pytester: pytest.Pytester) -> None:
+    result = run_tests(pytester, "mean-is-zero")
+    result.assert_outcomes(passed=N_CHECKS - 1, failed=1)
+    result.stdout.fnmatch_lines(["*test_conformance[[]mean-is-zero-mean_is_zero[]]*"])
+    result.stdout.fnmatch_lines(["*expected: a mean within * of 0*"])
+
+
+def test_an_expected_failure_is_an_xfail_with_its_reason(pytester: pytest.Pytester) -> None:
+    result = run_tests(pytester, "mean-is-zero", BIASED)
+    result.assert_outcomes(passed=N_CHECKS - 1, xfailed=1)
+    result.stdout.fnmatch_lines(["XFAIL*mean_is_zero*leans to the right*"])
+
+
+def test_an_expected_failure_that_passes_fails_the_test(pytester: pytest.Pytester) -> None:
+    result = run_tests(pytester, "good", BIASED)
+    result.assert_outcomes(passed=N_CHECKS - 1, failed=1)
+    result.stdout.fnmatch_lines(["*XPASS(strict)*leans to the right*"])
+
+
+def test_a_wrong_name_is_no_expected_failure(pytester: pytest.Pytester) -> None:
+    run_tests(pytester, "godo", BIASED).assert_outcomes(failed=N_CHECKS)
+
+
+def test_nothing_is_loaded_before_a_check_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bdes_framework.plugin.discovery.installed", lambda: pytest.fail("loaded"))
+    assert parametrize_with_checks(policy_checks("whatever")).name == "parametrize"
+
+
+@parametrize_with_checks(
+    [
+        *noise_model_checks("good.gaussian", plugins=NOISE),
+        *noise_model_checks("mean-is-zero", plugins=NOISE, expected_failures=BIASED),
+        *planner_checks(
+            "good",
+            plugins=load_plugins(
+                modules=[str(HERE / "broken_planners.py")], disabled=["bdes-framework"]
+            ),
+        ),
+    ]
+)
+def test_several_subjects_share_one_test(check: Check) -> None:
+    check()
+
+
+# -- the fixture ----------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("bdes_no_discovery")
+def test_the_fixture_blocks_discovery() -> None:
+    plugins = load_plugins()
+    assert plugins.records == ()
+    assert plugins.entries() == ()
+
+
+@pytest.mark.usefixtures("bdes_no_discovery")
+def test_the_fixture_still_lets_local_modules_load() -> None:
+    plugins = load_plugins(modules=[FILE])
+    assert [record.name for record in plugins.records] == ["broken_noise"]
+    check_noise_model("good", plugins=plugins)
+
+
+def test_without_the_fixture_installed_plugins_are_found() -> None:
+    check_environment("bernoulli", r=[0.5], b=[1.0], lam=0.1)
+
+
+def test_the_pytest_plugin_imports_nothing_of_ours() -> None:
+    code = (
+        "import sys, bdes_framework.testing.pytest_plugin\n"
+        "print(sorted(m for m in sys.modules if m.startswith('bdes') or m == 'numpy'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(
+        ["bdes_framework", "bdes_framework.testing", "bdes_framework.testing.pytest_plugin"]
+    )
+
+
+@pytest.mark.parametrize("name", bdes_framework.testing.__all__)
+def test_every_public_name_of_the_kit_resolves(name: str) -> None:
+    assert getattr(bdes_framework.testing, name) is not None
+    assert name in dir(bdes_framework.testing)
+
+
+# -- what the kit measures by ---------------------------------------------------------------
+
+
+def test_brute_force_agrees_with_known_optima() -> None:
+    assert best_value(Instance([0.2, 0.7], [1.0, 0.0], lam=0.0), 9) == pytest.approx(9 * 0.7)
+    # (1, 0) and (0, 1) at lam = 1: the first pull and then every other one pays.
+    assert best_value(Instance([1.0, 0.0], [0.0, 1.0], lam=1.0), 8) == pytest.approx(4.0)
+    assert best_value(Instance([0.5], [0.2], lam=0.5), 2) == pytest.approx(0.5 + 0.5 * 0.6)
+    with pytest.raises(InvalidValueError, match="too many"):
+        best_value(Instance([0.5, 0.5], [0.2, 0.2], lam=0.5), 40)
+
+
+def test_the_reference_environment_follows_the_recurrence() -> None:
+    instance = Instance([0.9, 0.3], [0.1, 1.0], lam=0.25)
+    arms = np.random.default_rng(1).integers(2, size=500)
+    outcome = ReferenceEnvironment(instance, seed=1).pull(arms)
+    q, means = 1.0, []
+    for arm in arms.tolist():
+        means.append(instance.r[arm] * q)
+        q = 0.75 * q + 0.25 * instance.b[arm]
+    np.testing.assert_allclose(outcome.means, means, rtol=1e-12)
+    assert set(outcome.rewards.tolist()) == {0.0, 1.0}
+    with pytest.raises(InvalidValueError, match="arm 2 does not exist"):
+        ReferenceEnvironment(instance, seed=1).pull(np.array([2]))
+
+
+def test_the_reference_environment_clips_noise() -> None:
+    instance = Instance([1.0], [1.0], lam=0.5)
+    outcome = ReferenceEnvironment(instance, seed=1, noise_width=0.5).pull(np.zeros(200, dtype=int))
+    assert outcome.probabilities is not None
+    assert outcome.probabilities.max() == 1.0
+    assert 0.5 <= outcome.probabilities.min() < 0.6
