@@ -105,11 +105,11 @@ if TYPE_CHECKING:
     from bdes_framework.plugin.registry import Entry as Entry
     from bdes_framework.plugin.registry import Registrar as Registrar
     from bdes_framework.simulation.loop import Trace as Trace
-    from bdes_framework.simulation.loop import benchmark_of as benchmark_of
-    from bdes_framework.simulation.loop import des_regret as des_regret
-    from bdes_framework.simulation.loop import external_regret as external_regret
     from bdes_framework.simulation.loop import log_checkpoints as log_checkpoints
     from bdes_framework.simulation.loop import simulate as simulate
+    from bdes_framework.simulation.regret import benchmark_of as benchmark_of
+    from bdes_framework.simulation.regret import des_regret as des_regret
+    from bdes_framework.simulation.regret import external_regret as external_regret
 
 _HOMES = {
     "_version": "__version__",
@@ -141,7 +141,8 @@ _HOMES = {
     "plugin.registry": "Entry Registrar",
     "model.schedule": "Schedule Segment",
     "_internal.seeding": "Seed",
-    "simulation.loop": "Trace benchmark_of des_regret external_regret log_checkpoints simulate",
+    "simulation.loop": "Trace log_checkpoints simulate",
+    "simulation.regret": "benchmark_of des_regret external_regret",
     "experiment.file": "Experiment ExperimentConfig load_experiment",
     "experiment.results": "BenchmarkRecord Curves Run load_run",
     "model.rewards": "finite_rewards",

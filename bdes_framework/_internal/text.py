@@ -53,6 +53,11 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     return f" Did you mean {quoted(match)}?" if match is not None else ""
 
 
+def class_path(thing: object) -> str:
+    """Return where an object's class lives, such as ``my_plugin.policy.MyPolicy``."""
+    return f"{type(thing).__module__}.{type(thing).__qualname__}"
+
+
 def with_article(noun: str) -> str:
     """Return ``a policy``, ``an environment``."""
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"

@@ -31,7 +31,8 @@ from bdes_framework.experiment.store import DATABASE, LOCK, Store, benchmark_key
 from bdes_framework.interfaces import Benchmark, Reference
 from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.plugin.records import CellRecord, RunRecord
-from bdes_framework.simulation.loop import benchmark_of, log_checkpoints
+from bdes_framework.simulation.loop import log_checkpoints
+from bdes_framework.simulation.regret import benchmark_of
 
 RUNS = "runs"
 

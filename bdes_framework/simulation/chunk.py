@@ -1,4 +1,4 @@
-"""One chunk of rounds: a policy and an environment play it, each held to its contract."""
+"""Playing one chunk of rounds, with checks that policy and environment keep their protocols."""
 
 import math
 from typing import NoReturn
@@ -6,7 +6,7 @@ from typing import NoReturn
 import numpy as np
 
 from bdes_framework._internal.arrays import IntArray
-from bdes_framework._internal.text import quoted
+from bdes_framework._internal.text import class_path, quoted
 from bdes_framework.errors import ContractError
 from bdes_framework.interfaces import (
     Environment,
@@ -24,16 +24,16 @@ _FULLY_CHECKED_BLOCKS = 3
 
 
 class ChunkPlayer:
-    """Plays one chunk, fused where both sides can be, and holds both sides to their contract."""
+    """Plays chunks of rounds, fused where both sides can be, and checks both sides."""
 
     def __init__(self, environment: Environment, policy: Policy, n_arms: int) -> None:
         self._environment = environment
         self._policy = policy
         self._n_arms = n_arms
-        self._unchecked = _FULLY_CHECKED_BLOCKS
+        self._full_checks_left = _FULLY_CHECKED_BLOCKS
         self.is_noisy: bool | None = None
         self.has_states: bool | None = None
-        # Asking for a protocol is slow, so it is done once, not once a chunk.
+        # Asking for a protocol is slow, so it is done once, not per chunk.
         self._fused: tuple[FusedEnvironment, FusedPolicy] | None = None
         if isinstance(environment, FusedEnvironment) and isinstance(policy, FusedPolicy):
             self._fused = environment, policy
@@ -52,17 +52,17 @@ class ChunkPlayer:
     ) -> None:
         world = environment.open_rounds(chunk.arms.size)
         self._check_world(world, chunk.arms.size, start)
-        self._note_extras(world.noise.size > 0, True, start)
+        self._check_extras(world.noise.size > 0, True, start)
         # Compiled code checks nothing: a round that play_round did not play must show.
         chunk.rewards.fill(math.nan)
         chunk.means.fill(math.nan)
         begun_at = world.q.copy()
         policy.play(world, chunk)
-        if self._unchecked:
-            self._retrace(world._replace(q=begun_at), chunk, float(world.q[0]), start)
-            self._unchecked = 0
+        if self._full_checks_left:
+            self._replay(world._replace(q=begun_at), chunk, float(world.q[0]), start)
+            self._full_checks_left = 0
 
-    def _retrace(self, world: World, chunk: Record, ended_at: float, start: int) -> None:
+    def _replay(self, world: World, chunk: Record, ended_at: float, start: int) -> None:
         """Play the arms written down once more: everything else must come out the same."""
         again = Record.empty(chunk.arms.size, chunk.arms)
         if np.isnan(chunk.rewards).any() or sweep_block(world, again) >= 0:
@@ -75,7 +75,7 @@ class ChunkPlayer:
         different[-1] |= ended_at != world.q[0] and not math.isnan(ended_at)
         for wrong in np.flatnonzero(different)[:1].tolist():
             what = "play wrote down what play_round did not play: call it once a round, in order"
-            self._refuse_policy(start + wrong, what)
+            self._blame_policy(start + wrong, what)
 
     def _ask_and_tell(self, chunk: Record, start: int) -> None:
         ask, tell, pull = self._policy.ask, self._policy.tell, self._environment.pull
@@ -87,7 +87,7 @@ class ChunkPlayer:
                 type(arms) is not np.ndarray
                 or arms.dtype is not _INT64
                 or arms.shape != _ONE
-                or self._unchecked
+                or self._full_checks_left
             ):
                 outcome = self._play_block(arms, chunk, done, start)
                 tell(outcome.rewards)
@@ -117,7 +117,7 @@ class ChunkPlayer:
                 or (states is not None) is not self.has_states
             ):
                 self._check_outcome(outcome, 1, start + done)
-                self._note_extras(probabilities is not None, states is not None, start + done)
+                self._check_extras(probabilities is not None, states is not None, start + done)
             tell(outcome.rewards)
             done += 1
 
@@ -126,7 +126,7 @@ class ChunkPlayer:
         outcome = self._environment.pull(arms)
         self._check_outcome(outcome, arms.size, start + done)
         probabilities, states = outcome.probabilities, outcome.states
-        self._note_extras(probabilities is not None, states is not None, start + done)
+        self._check_extras(probabilities is not None, states is not None, start + done)
         end = done + arms.size
         chunk.arms[done:end] = arms
         chunk.rewards[done:end] = outcome.rewards
@@ -137,47 +137,47 @@ class ChunkPlayer:
             chunk.states[done:end] = states
         return outcome
 
-    def _note_extras(self, noisy: bool, stated: bool, at: int) -> None:
-        for name, now, so_far in (
+    def _check_extras(self, noisy: bool, stated: bool, at: int) -> None:
+        for name, now, before in (
             ("probabilities (noise)", noisy, self.is_noisy),
             ("states", stated, self.has_states),
         ):
-            if so_far is not None and now is not so_far:
+            if before is not None and now is not before:
                 words = ("brought", "none before") if now else ("brought no", "some before")
-                self._refuse_environment(at, f"{words[0]} {name}, but {words[1]}: all or none")
+                self._blame_environment(at, f"{words[0]} {name}, but {words[1]}: all or none")
         self.is_noisy, self.has_states = noisy, stated
 
     def _check_arms(self, arms: IntArray, limit: int, at: int) -> None:
         if type(arms) is not np.ndarray or arms.dtype != _INT64 or arms.ndim != 1:
             what = f"must return a 1-d array of int64, got {_form(arms)}: {quoted(arms)}"
-            self._refuse_policy(at, f"ask {what}")
+            self._blame_policy(at, f"ask {what}")
         if not 0 < arms.size <= limit:
-            self._refuse_policy(at, f"ask must return 1 to {limit} arms, got {arms.size}")
+            self._blame_policy(at, f"ask must return 1 to {limit} arms, got {arms.size}")
         self._check_range(arms, at, "ask returned")
 
     def _check_range(self, arms: IntArray, at: int, how: str) -> None:
         if arms.min() < 0 or arms.max() >= self._n_arms:
             wrong = int(np.flatnonzero((arms < 0) | (arms >= self._n_arms))[0])
             allowed = f"arms go from 0 to {self._n_arms - 1}"
-            self._refuse_policy(at + wrong, f"{how} arm {arms[wrong]}; {allowed}")
+            self._blame_policy(at + wrong, f"{how} arm {arms[wrong]}; {allowed}")
 
     def _check_outcome(self, outcome: Outcome, n: int, at: int) -> None:
         if not isinstance(outcome, Outcome):
-            self._refuse_environment(at, f"pull must return an Outcome, got {quoted(outcome)}")
+            self._blame_environment(at, f"pull must return an Outcome, got {quoted(outcome)}")
         for name in ("rewards", "means", "probabilities", "states"):
             values = getattr(outcome, name)
             if values is None and name in ("probabilities", "states"):
                 continue
             self._check_floats(values, n, at, f"pull of {n} arms", name)
-            if self._unchecked and not np.isfinite(values).all():
-                self._refuse_environment(at, f"{name} are not finite: {quoted(values)}")
-        self._unchecked = max(self._unchecked - 1, 0)
+            if self._full_checks_left and not np.isfinite(values).all():
+                self._blame_environment(at, f"{name} are not finite: {quoted(values)}")
+        self._full_checks_left = max(self._full_checks_left - 1, 0)
 
     def _check_world(self, world: World, n: int, at: int) -> None:
         how = f"open_rounds({n})"
         if not (isinstance(world, World) and isinstance(world.lam, int | float)):
             what = "must return a World, with a number for lam"
-            self._refuse_environment(at, f"{how} {what}, got {quoted(world)}")
+            self._blame_environment(at, f"{how} {what}, got {quoted(world)}")
         noise = n if np.size(world.noise) else 0
         sizes = {"r": self._n_arms, "b": self._n_arms, "q": 1, "uniforms": n, "noise": noise}
         for name, size in sizes.items():
@@ -187,10 +187,10 @@ class ChunkPlayer:
         if not isinstance(values, np.ndarray) or (values.dtype, values.shape) != (_FLOAT64, (n,)):
             wanted = f"array of float64, shape ({n},)"
             what = f"{how} must bring {name} as {wanted}, got {_form(values)}"
-            self._refuse_environment(at, what)
+            self._blame_environment(at, what)
 
     def check(self, chunk: Record, start: int, added: int, total: float) -> None:
-        """Refuse a chunk that the accounts could not add up, or not to a finite ``total``.
+        """Raise ContractError if a chunk could not be added up, or not to a finite ``total``.
 
         ``added`` is the first round whose arm does not exist, or -1.
         """
@@ -201,30 +201,25 @@ class ChunkPlayer:
             for unplayed in np.flatnonzero(np.isnan(chunk.rewards))[:1].tolist():
                 if added < 0 or unplayed <= added:
                     what = "play left this round out: every round goes through play_round"
-                    self._refuse_policy(start + unplayed, what)
+                    self._blame_policy(start + unplayed, what)
         self._check_range(chunk.arms, start, "play wrote")
         for name in ("rewards", "means", "states") + ("probabilities",) * bool(self.is_noisy):
             values = getattr(chunk, name)
             for wrong in np.flatnonzero(~np.isfinite(values))[:1].tolist():
-                self._refuse_environment(start + wrong, f"{name} are not finite: {values[wrong]}")
+                self._blame_environment(start + wrong, f"{name} are not finite: {values[wrong]}")
 
-    def _refuse_policy(self, at: int, what: str) -> NoReturn:
-        raise _broken("policy", self._policy, at, what)
+    def _blame_policy(self, at: int, what: str) -> NoReturn:
+        raise _breach("policy", self._policy, at, what)
 
-    def _refuse_environment(self, at: int, what: str) -> NoReturn:
-        raise _broken("environment", self._environment, at, what)
+    def _blame_environment(self, at: int, what: str) -> NoReturn:
+        raise _breach("environment", self._environment, at, what)
 
 
-def _broken(role: str, thing: object, at: int, what: str) -> ContractError:
-    return ContractError(f"{role} {described(thing)}, round {at} (counted from 0): {what}")
+def _breach(role: str, thing: object, at: int, what: str) -> ContractError:
+    return ContractError(f"{role} {class_path(thing)}, round {at} (counted from 0): {what}")
 
 
 def _form(values: object) -> str:
     if isinstance(values, np.ndarray):
         return f"array of {values.dtype}, shape {values.shape}"
     return type(values).__name__
-
-
-def described(thing: object) -> str:
-    """Return where an object's class lives, such as ``my_plugin.policy.MyPolicy``."""
-    return f"{type(thing).__module__}.{type(thing).__qualname__}"

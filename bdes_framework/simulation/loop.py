@@ -1,4 +1,4 @@
-"""The loop: a policy plays an environment for a horizon; and what it cost, as regret.
+"""The simulation loop: a policy plays an environment for a horizon.
 
 Rounds are played in chunks of fixed size. All sums are taken round by round, in order, so
 results do not depend on how a policy groups its pulls, on whether it is fused, or on what is
@@ -11,23 +11,14 @@ import numpy as np
 from attrs import field, frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
-from bdes_framework._internal.text import quoted
+from bdes_framework._internal.text import class_path, quoted
 from bdes_framework.errors import ContractError, InvalidValueError
-from bdes_framework.interfaces import (
-    Benchmark,
-    Diagnostics,
-    Environment,
-    HasBenchmark,
-    HasDiagnostics,
-    HasInstance,
-    Planner,
-    Policy,
-)
+from bdes_framework.interfaces import Diagnostics, Environment, HasDiagnostics, HasInstance, Policy
 from bdes_framework.model.instance import Instance
 from bdes_framework.model.rounds import Record
 from bdes_framework.model.schedule import as_integer
-from bdes_framework.simulation.chunk import ChunkPlayer, described
-from bdes_framework.simulation.totals import Accounts
+from bdes_framework.simulation.chunk import ChunkPlayer
+from bdes_framework.simulation.totals import Totals
 
 CHUNK = 1 << 14
 """Rounds per chunk: four arrays of this many numbers stay inside a core's cache."""
@@ -41,21 +32,25 @@ class Trace:
     ----------
     horizon, n_arms : int
         How many rounds were played, over how many arms.
-    checkpoints : array of int, shape (c,)
+    checkpoints : IntArray, shape (c,)
         After how many rounds the curves were noted; the last is the horizon.
-    cumulative_rewards, cumulative_means : array of float, shape (c,)
+    cumulative_rewards, cumulative_means : FloatArray, shape (c,)
         What was paid up to each checkpoint, and what was to be expected of the same pulls.
-    cumulative_states : array of float, shape (c,), or None
+    cumulative_states : FloatArray | None, shape (c,)
         The sum of the states at which pulls were made; None if the environment brings none
         (it brings them in every round or in none).
-    counts : array of int, shape (K,)
+    counts : IntArray, shape (K,)
         How often each arm was pulled.
-    arms, rewards, means : arrays, shape (horizon,), or None
-        Every round, unless the simulation was asked to keep curves only.
-    probabilities : array of float, shape (horizon,), or None
-        Under noise, what each reward was drawn from.
-    diagnostics : mapping
-        What the policy showed of its workings at the end.
+    arms : IntArray | None, shape (horizon,)
+        The arm pulled in each round; None, like all below, if only curves were kept.
+    rewards, means : FloatArray | None, shape (horizon,)
+        What each round paid, and what was to be expected of it.
+    probabilities : FloatArray | None, shape (horizon,)
+        Under noise, what each reward was drawn from; None without noise.
+    states : FloatArray | None, shape (horizon,)
+        The state each pull was made at; None if the environment brings none.
+    diagnostics : Diagnostics
+        What the policy reports of its workings at the end.
     """
 
     horizon: int
@@ -69,6 +64,7 @@ class Trace:
     rewards: FloatArray | None = None
     means: FloatArray | None = None
     probabilities: FloatArray | None = None
+    states: FloatArray | None = None
     diagnostics: Diagnostics = field(factory=dict)
 
     @property
@@ -123,83 +119,36 @@ def simulate(
     horizon = as_integer(horizon, "horizon", 1)
     noted = _as_checkpoints(checkpoints, horizon)
     n_arms = _arms_of(environment)
-    accounts = Accounts(n_arms, noted)
+    totals = Totals(n_arms, noted)
     kept = Record.empty(horizon if keep else min(CHUNK, horizon))
-    players = ChunkPlayer(environment, policy, n_arms)
+    player = ChunkPlayer(environment, policy, n_arms)
     for start in range(0, horizon, CHUNK):
         offset = start if keep else 0
         chunk = kept.rounds(offset, offset + min(CHUNK, horizon - start))
-        players.play(chunk, start)
-        added = accounts.add(chunk, start)
-        players.check(chunk, start, added, accounts.total)
-    rewards, means, states = accounts.curves
+        player.play(chunk, start)
+        added = totals.add(chunk, start)
+        player.check(chunk, start, added, totals.total)
+    rewards, means, states = totals.curves
     return Trace(
         horizon=horizon,
         n_arms=n_arms,
         checkpoints=noted,
         cumulative_rewards=rewards,
         cumulative_means=means,
-        cumulative_states=states if players.has_states else None,
-        counts=accounts.counts,
+        cumulative_states=states if player.has_states else None,
+        counts=totals.counts,
         arms=kept.arms if keep else None,
         rewards=kept.rewards if keep else None,
         means=kept.means if keep else None,
-        probabilities=kept.probabilities if keep and players.is_noisy else None,
+        probabilities=kept.probabilities if keep and player.is_noisy else None,
+        states=kept.states if keep and player.has_states else None,
         diagnostics=dict(policy.diagnostics()) if isinstance(policy, HasDiagnostics) else {},
     )
 
 
-def benchmark_of(
-    environment: Environment, checkpoints: IntArray, planner: Planner | None
-) -> Benchmark | None:
-    """Return what a policy on ``environment`` is measured against, or None if nothing is known.
-
-    An environment's own benchmark comes first; otherwise a planner plans its instance.
-
-    Raises
-    ------
-    ContractError
-        If the planner's plan is not what it says it is; names the planner's class.
-    """
-    if isinstance(environment, HasBenchmark):
-        return environment.benchmark(checkpoints)
-    if planner is None or not isinstance(environment, HasInstance):
-        return None
-    instance = environment.instance
-    plan = planner.plan(instance, int(checkpoints[-1]))
-    try:
-        return Benchmark.from_plan(plan, instance, checkpoints)
-    except ContractError as error:
-        raise ContractError(f"planner {described(planner)}: {error}") from None
-
-
-def des_regret(trace: Trace, benchmark: Benchmark) -> FloatArray:
-    """Return the DES regret at the trace's checkpoints: shape (c,).
-
-    The expected reward of the benchmark's sequence, less that of the arms really pulled.
-    Before the horizon this compares with the first rounds of the sequence that is best
-    for the whole horizon, so it may be negative there.
-    """
-    if not np.array_equal(trace.checkpoints, benchmark.checkpoints):
-        raise InvalidValueError("trace and benchmark were noted at different checkpoints")
-    return benchmark.values - trace.cumulative_means
-
-
-def external_regret(trace: Trace, instance: Instance) -> FloatArray:
-    """Return the external regret at the trace's checkpoints: shape (c,).
-
-    Against the best fixed arm *on the states the policy itself induced*: what most bandit
-    papers call regret, and no measure of what another sequence could have earned.
-    """
-    if trace.cumulative_states is None:
-        raise InvalidValueError("the trace's environment brought no states")
-    best: FloatArray = instance.r.max() * trace.cumulative_states - trace.cumulative_means
-    return best
-
-
 def _arms_of(environment: Environment) -> int:
-    """Return how many arms there are, having held the environment to what it says."""
-    who = f"environment {described(environment)}"
+    """Return the number of arms, after checking what the environment says of itself."""
+    who = f"environment {class_path(environment)}"
     try:
         n_arms = as_integer(environment.n_arms, "n_arms", 1)
     except InvalidValueError as error:

@@ -42,8 +42,8 @@ def _add_up(
     return -1
 
 
-class Accounts:
-    """What was paid, expected and stood at so far; always added up round by round, in order."""
+class Totals:
+    """Sums of rewards, means and states so far; always added up round by round, in order."""
 
     def __init__(self, n_arms: int, checkpoints: IntArray) -> None:
         self._checkpoints = checkpoints
@@ -53,7 +53,7 @@ class Accounts:
 
     @property
     def total(self) -> float:
-        """Everything added up, meaningless but for not being finite if a part is not."""
+        """The sum of all sums: finite if and only if each of them is (unless they overflow)."""
         return sum(self._totals.tolist())
 
     def add(self, chunk: Record, start: int) -> int:

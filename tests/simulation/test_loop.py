@@ -29,9 +29,10 @@ def test_a_trace_does_not_depend_on_grouping_or_on_what_is_kept(
     np.testing.assert_array_equal(trace.arms, arms)
     np.testing.assert_array_equal(trace.rewards, outcome.rewards)
     np.testing.assert_array_equal(trace.means, outcome.means)
+    np.testing.assert_array_equal(trace.states, outcome.states)
     np.testing.assert_array_equal(policy.told, outcome.rewards)
     curves = simulate(environment(), Scripted(arms, [17]), horizon, keep=False)
-    assert (curves.arms, curves.rewards, curves.means) == (None, None, None)
+    assert (curves.arms, curves.rewards, curves.means, curves.states) == (None,) * 4
     np.testing.assert_array_equal(curves.cumulative_means, trace.cumulative_means)
     np.testing.assert_array_equal(curves.cumulative_rewards, trace.cumulative_rewards)
     np.testing.assert_array_equal(curves.cumulative_states, trace.cumulative_states)

@@ -84,6 +84,7 @@ class OtherWorldWithBenchmark(OtherWorld):
 def test_without_an_instance_regret_is_absent_or_the_environment_s_own() -> None:
     trace = simulate(OtherWorld(), Scripted(script(9), [4]), 9)
     assert trace.cumulative_states is None
+    assert trace.states is None
     assert benchmark_of(OtherWorld(), trace.checkpoints, BruteForce()) is None
     with pytest.raises(InvalidValueError, match="brought no states"):
         external_regret(trace, Instance([0.5], [0.5], 0.5))
