@@ -76,15 +76,15 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import PolicyContext as PolicyContext
     from bdes_framework.interfaces import PolicyRef as PolicyRef
     from bdes_framework.interfaces import Reference as Reference
+    from bdes_framework.model.compiling import compiled as compiled
     from bdes_framework.model.instance import Instance as Instance
     from bdes_framework.model.instance import Problem as Problem
     from bdes_framework.model.instance import alternating_limit as alternating_limit
     from bdes_framework.model.instance import settling_pulls as settling_pulls
     from bdes_framework.model.instance import state_after_repeating as state_after_repeating
-    from bdes_framework.model.rewards import finite_rewards as finite_rewards
     from bdes_framework.model.rounds import Record as Record
     from bdes_framework.model.rounds import World as World
-    from bdes_framework.model.rounds import compiled as compiled
+    from bdes_framework.model.rounds import finite_rewards as finite_rewards
     from bdes_framework.model.rounds import play_round as play_round
     from bdes_framework.model.rounds import sweep_block as sweep_block
     from bdes_framework.model.rounds import sweep_states as sweep_states
@@ -126,7 +126,8 @@ _HOMES = {
     " EnvironmentRef FusedEnvironment FusedPolicy HasBenchmark HasDiagnostics HasInstance Kind"
     " NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef"
     " Reference",
-    "model.rounds": "Record World compiled play_round sweep_block sweep_states",
+    "model.compiling": "compiled",
+    "model.rounds": "Record World finite_rewards play_round sweep_block sweep_states",
     "fitting.likelihood": "Likelihood fresh_state likelihood_of sweep_information"
     " sweep_log_likelihood sweep_log_likelihoods",
     "plugin.load": "PluginsConfig load_plugins",
@@ -145,7 +146,6 @@ _HOMES = {
     "simulation.regret": "benchmark_of des_regret external_regret",
     "experiment.file": "Experiment ExperimentConfig load_experiment",
     "experiment.results": "BenchmarkRecord Curves Run load_run",
-    "model.rewards": "finite_rewards",
     "experiment.run": "run_experiment",
     "experiment.summary": "Estimate Result",
     "_internal.arrays": "FloatArray IntArray",

@@ -24,8 +24,8 @@ from bdes_framework.fitting.likelihood import (
     restart_slopes,
 )
 from bdes_framework.fitting.log import Log
+from bdes_framework.model.compiling import compiled
 from bdes_framework.model.instance import Instance
-from bdes_framework.model.rounds import compiled
 
 N_BINS = 20
 SIGNIFICANT = 0.01

@@ -21,12 +21,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.arrays import FloatArray, IntArray, holds_booleans
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
+from bdes_framework.model.compiling import compiled
 from bdes_framework.model.instance import Instance
-from bdes_framework.model.rounds import compiled
-from bdes_framework.model.schedule import holds_booleans
 
 LEAST_PROBABILITY = 1e-10
 """Probabilities are kept this far away from 0 and from 1: no single row says everything."""

@@ -8,11 +8,12 @@ import numpy as np
 from attrs import field, frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.numbers import as_integer
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.fitting.goodness import GoodnessOfFit
 from bdes_framework.fitting.parametrisation import Coordinates, RatePrediction
 from bdes_framework.model.instance import Instance
-from bdes_framework.model.schedule import Schedule, as_integer
+from bdes_framework.model.schedule import Schedule
 
 Interval: TypeAlias = tuple[float, float]
 

@@ -14,11 +14,13 @@ import numpy as np
 from attrs import cmp_using, field, frozen
 from attrs.converters import optional
 
-from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.arrays import FloatArray, IntArray, as_arms, holds_booleans
+from bdes_framework._internal.numbers import as_integer, is_number
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
-from bdes_framework.model.rounds import compiled, sweep_states
-from bdes_framework.model.schedule import Schedule, as_arms, as_integer, holds_booleans
+from bdes_framework.model.compiling import compiled
+from bdes_framework.model.rounds import sweep_states
+from bdes_framework.model.schedule import Schedule
 
 
 def as_parameters(values: Sequence[float] | FloatArray) -> FloatArray:
@@ -44,20 +46,16 @@ def as_parameters(values: Sequence[float] | FloatArray) -> FloatArray:
 
 def as_rate(value: float) -> float:
     """Return an evolution rate as a float in [0, 1], or refuse."""
-    if not _is_number(value) or not 0 <= value <= 1:
+    if not is_number(value) or not 0 <= value <= 1:
         raise InvalidValueError(f"lam must be a number in [0, 1], got {quoted(value)}")
     return float(value)
 
 
 def as_state(value: float) -> float:
     """Return a state as a finite float of at least 0, or refuse."""
-    if not _is_number(value) or not 0 <= value <= sys.float_info.max:
+    if not is_number(value) or not 0 <= value <= sys.float_info.max:
         raise InvalidValueError(f"q0 must be a finite number of at least 0, got {quoted(value)}")
     return float(value)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 class _Affine(NamedTuple):
@@ -176,7 +174,7 @@ class Instance:
 
     def scaled(self, c: float) -> "Instance":
         """Return the equivalent instance ``(c*r, b/c, q0/c)``: every schedule keeps its value."""
-        if not _is_number(c) or not 0 < c < math.inf:
+        if not is_number(c) or not 0 < c < math.inf:
             raise InvalidValueError(f"c must be a finite number above 0, got {quoted(c)}")
         return Instance(self.r * c, self.b / c, self.lam, self.q0 / c)
 
@@ -286,7 +284,7 @@ def settling_pulls(lam: float, eps: float) -> int:
     rate = as_rate(lam)
     if rate == 0:
         raise InvalidValueError("the state never moves at lam = 0: N(lam) is infinite")
-    if not _is_number(eps) or not 0 < eps <= sys.float_info.max:
+    if not is_number(eps) or not 0 < eps <= sys.float_info.max:
         raise InvalidValueError(f"eps must be a finite number above 0, got {quoted(eps)}")
     # For small lam, floats know neither 1 - lam nor all the digits of N(lam), which is about
     # log(1/lam)/lam; twice the digits of 1/lam, and some to spare, do.

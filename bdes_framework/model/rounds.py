@@ -1,151 +1,16 @@
-"""Compiled sweeps over pulls, shared by the core and by plugins.
+"""Rounds of a B-DES environment: the data a fused policy sees, and the loops that play them."""
 
-Everything here runs the same, bit for bit, with numba and without it (or with
-``NUMBA_DISABLE_JIT=1``), only slower: plain loops over arrays, scalar ``math``
-functions, no fastmath. Plugins compile their own loops with :func:`compiled`.
-"""
-
-import dis
-import hashlib
-import linecache
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from types import CodeType, FunctionType, ModuleType
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
-
-F = TypeVar("F", bound=Callable[..., object])
-
-try:
-    import numba
-except ImportError:  # no wheels for this Python: the same code, interpreted
-
-    def compiled(function: F) -> F:
-        """Return ``function`` itself: numba is not installed."""
-        return function
-else:
-
-    def compiled(function: F) -> F:
-        """Compile ``function`` with numba, cached on disk; without numba it stays as it is.
-
-        What is cached goes stale with the source of every compiled function it calls, in
-        whatever file. Where nothing can be cached (no source file, nowhere to write), it is
-        compiled anew in every process.
-        """
-        try:
-            dispatcher: Any = numba.njit(cache=True)(function)
-            if dispatcher is not function:  # as it is under NUMBA_DISABLE_JIT
-                dispatcher._cache = _Cache(dispatcher)
-        # RuntimeError: numba found no place for a cache; OSError: it cannot read the source;
-        # AttributeError: its cache is built differently. No cache is slow, a stale one wrong.
-        except (RuntimeError, OSError, AttributeError):
-            dispatcher = numba.njit(function)
-        return cast(F, dispatcher)
-
-
-class _Cache:
-    """numba's disk cache of one function, stamped with all sources that were compiled into it.
-
-    numba stamps what it caches with the function's own file only, but compiles the functions
-    it calls right into it. The stamp is made when first needed: by then everything the
-    function calls has been defined.
-    """
-
-    def __init__(self, dispatcher: Any) -> None:
-        self._function: FunctionType = dispatcher.py_func
-        self._inner = dispatcher._cache
-        self._file = self._inner._cache_file
-        self._own_stamp = self._file._source_stamp
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def load_overload(self, *arguments: Any) -> Any:
-        """Return what is cached for a signature, or None."""
-        if not self._stamp():
-            return None
-        try:
-            return self._inner.load_overload(*arguments)
-        # A damaged file, or one that names a class of some package that is not here.
-        except Exception:
-            with suppress(OSError):
-                self._inner.flush()
-            return None
-
-    def save_overload(self, *arguments: Any) -> None:
-        """Cache what was compiled for a signature; a full or locked disk is no reason to fail."""
-        if self._stamp():
-            with suppress(Exception):
-                self._inner.save_overload(*arguments)
-
-    def _stamp(self) -> bool:
-        sources = _sources_stamp(self._function)
-        self._file._source_stamp = (self._own_stamp, sources)
-        return sources is not None
-
-
-def _sources_stamp(function: FunctionType) -> str | None:
-    """Hash all that is compiled into ``function``; None if some source cannot be read.
-
-    That is the files of every compiled function it reaches, and the values of the global
-    constants they use.
-    """
-    files: dict[str, str] = {}
-    constants: set[str] = set()
-    reached, waiting = {function}, [function]
-    while waiting:
-        current = waiting.pop()
-        file = current.__code__.co_filename
-        linecache.checkcache(file)
-        files[file] = "".join(linecache.getlines(file, current.__globals__))
-        for name, value in _used_values(current):
-            inner = getattr(value, "py_func", None)
-            if isinstance(inner, FunctionType) and inner not in reached:
-                reached.add(inner)
-                waiting.append(inner)
-            elif isinstance(value, bool | int | float | complex | str | tuple | np.generic):
-                constants.add(f"{current.__module__}.{name} {value!r}")
-            elif isinstance(value, np.ndarray):
-                content = hashlib.sha256(value.tobytes()).hexdigest()
-                constants.add(f"{current.__module__}.{name} {value.dtype}{value.shape} {content}")
-    if not all(files.values()):
-        return None
-    # Contents, not paths: a package that is moved is still the same.
-    parts = [*sorted(files.values()), *sorted(constants)]
-    digests = [hashlib.sha256(part.encode("utf-8", "surrogatepass")).digest() for part in parts]
-    return hashlib.sha256(b"".join(digests)).hexdigest()
-
-
-def _used_values(function: FunctionType) -> Iterator[tuple[str, object]]:
-    """Yield the names a function uses from outside itself, and what they stand for."""
-    known = dict(function.__globals__)
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with suppress(ValueError):  # an empty cell
-            known[name] = cell.cell_contents
-    for code in _with_inner(function.__code__):
-        value: object = None
-        for step in dis.get_instructions(code):
-            if step.opname in ("LOAD_GLOBAL", "LOAD_DEREF"):
-                value = known.get(step.argval)
-            elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(value, ModuleType):
-                value = getattr(value, step.argval, None)
-            else:
-                value = None
-            yield str(step.argval), value
-
-
-def _with_inner(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _with_inner(constant)
+from bdes_framework.errors import InvalidValueError
+from bdes_framework.model.compiling import compiled
 
 
 class World(NamedTuple):
-    """A B-DES environment laid open for a fused policy: n rounds of its luck, pre-drawn.
+    """The inside of a B-DES environment for a fused policy, with the random draws of n rounds.
 
     Only the environment makes one; only :func:`play_round` should touch what is in it.
     """
@@ -197,7 +62,7 @@ class Record(NamedTuple):
 def play_round(world: World, record: Record, t: int, arm: int) -> float:
     """Play ``arm`` in round ``t`` of this block; write it down; return the reward.
 
-    An arm that does not exist is written down as it is, for :func:`simulate` to refuse, and
+    An arm that does not exist is written down as it is, for :func:`simulate` to reject, and
     pays like arm 0; a round outside the block is not played. Neither reads or writes outside
     the arrays.
     """
@@ -258,3 +123,36 @@ def sweep_block(world: World, record: Record) -> int:
         q = q + lam * (world.b[arm] - q)
     world.q[0] = q
     return -1
+
+
+def finite_rewards(rewards: FloatArray, asked: int) -> FloatArray:
+    """Return the rewards given to ``tell`` if they are finite and as many as asked for.
+
+    Parameters
+    ----------
+    rewards : FloatArray, shape (n,)
+        As given to :meth:`Policy.tell`.
+    asked : int
+        How many arms the last :meth:`Policy.ask` returned.
+
+    Raises
+    ------
+    InvalidValueError
+        If they are not as many as were asked for, or one of them is NaN or infinite. A policy
+        should call this before it learns from any.
+
+    Examples
+    --------
+    >>> finite_rewards(np.array([0.0, 1.0]), 2).tolist()
+    [0.0, 1.0]
+    """
+    if rewards.size != asked:
+        raise InvalidValueError(f"asked for {asked} pulls, told the rewards of {rewards.size}")
+    finite = np.isfinite(rewards)
+    if not finite.all():
+        place = int(np.argmin(finite))
+        raise InvalidValueError(
+            f"rewards must be finite numbers, got {rewards.tolist()[place]!r}"
+            f" as number {place + 1} of {rewards.size}"
+        )
+    return rewards

@@ -5,47 +5,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from attrs import field, frozen
 
-from bdes_framework._internal.arrays import IntArray
-from bdes_framework._internal.text import quoted
+from bdes_framework._internal.arrays import IntArray, as_arms
+from bdes_framework._internal.numbers import as_integer
 from bdes_framework.errors import InvalidValueError
-
-
-def as_integer(value: object, name: str, at_least: int) -> int:
-    """Return an integer, numpy's included, as an int, or refuse; True is not an integer."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
-        raise InvalidValueError(
-            f"{name} must be an integer of at least {at_least}, got {quoted(value)}"
-        )
-    return int(value)
-
-
-def holds_booleans(values: object) -> bool:
-    """Say whether there is a truth value in a list or array: numpy would make it 0 or 1."""
-    if isinstance(values, np.ndarray):
-        return bool(values.dtype == np.bool_)
-    if not isinstance(values, Sequence):
-        return False
-    kinds = set(map(type, values))
-    nested = kinds & {list, tuple, np.ndarray}
-    return bool(kinds & {bool, np.bool_}) or (bool(nested) and any(map(holds_booleans, values)))
-
-
-def as_arms(values: Sequence[int] | IntArray) -> IntArray:
-    """Return ``values`` as a read-only one-dimensional array of arms, refusing anything else."""
-    array = np.asarray(values)
-    if array.ndim != 1 or array.size == 0:
-        raise InvalidValueError(
-            f"arms must be a non-empty one-dimensional sequence, got shape {array.shape}"
-        )
-    if not np.issubdtype(array.dtype, np.integer) or holds_booleans(values):
-        raise InvalidValueError(f"arms must be 64-bit integers, got {quoted(values)}")
-    if array.min() < 0:
-        raise InvalidValueError(f"arms are counted from 0, got {int(array.min())}")
-    if array.max() > np.iinfo(np.int64).max:
-        raise InvalidValueError(f"arms must be 64-bit integers, got {int(array.max())}")
-    arms = array.astype(np.int64)
-    arms.flags.writeable = False
-    return arms
 
 
 def _as_repeats(value: int) -> int:

@@ -16,6 +16,7 @@ from attrs import AttrsInstance
 from cattrs.cols import homogenous_tuple_structure_factory, list_structure_factory
 from cattrs.errors import IterableValidationError
 
+from bdes_framework._internal.arrays import holds_booleans
 from bdes_framework._internal.text import (
     did_you_mean,
     listed,
@@ -26,7 +27,6 @@ from bdes_framework._internal.text import (
 )
 from bdes_framework.errors import BdesError, ConfigError, Mistake
 from bdes_framework.interfaces import Kind
-from bdes_framework.model.schedule import holds_booleans
 
 T = TypeVar("T", bound=AttrsInstance)
 

@@ -11,12 +11,12 @@ import numpy as np
 from attrs import field, frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.numbers import as_integer
 from bdes_framework._internal.text import class_path, quoted
 from bdes_framework.errors import ContractError, InvalidValueError
 from bdes_framework.interfaces import Diagnostics, Environment, HasDiagnostics, HasInstance, Policy
 from bdes_framework.model.instance import Instance
 from bdes_framework.model.rounds import Record
-from bdes_framework.model.schedule import as_integer
 from bdes_framework.simulation.chunk import ChunkPlayer
 from bdes_framework.simulation.totals import Totals
 

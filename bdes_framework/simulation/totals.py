@@ -3,7 +3,8 @@
 import numpy as np
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
-from bdes_framework.model.rounds import Record, compiled
+from bdes_framework.model.compiling import compiled
+from bdes_framework.model.rounds import Record
 
 
 @compiled
