@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from bdes_framework.experiment.results import Run as Run
     from bdes_framework.experiment.results import load_run as load_run
     from bdes_framework.experiment.run import run_experiment as run_experiment
+    from bdes_framework.experiment.summary import CellSummary as CellSummary
     from bdes_framework.experiment.summary import Estimate as Estimate
     from bdes_framework.experiment.summary import Result as Result
     from bdes_framework.fitting.fit import fit as fit
@@ -92,7 +93,9 @@ if TYPE_CHECKING:
     from bdes_framework.model.schedule import Segment as Segment
     from bdes_framework.planning import PlanReport as PlanReport
     from bdes_framework.planning import report_plan as report_plan
-    from bdes_framework.plugin.discovery import PluginRecord as PluginRecord
+    from bdes_framework.plugin.discovery import PluginStatus as PluginStatus
+    from bdes_framework.plugin.hook_payloads import FinishedCell as FinishedCell
+    from bdes_framework.plugin.hook_payloads import RunProgress as RunProgress
     from bdes_framework.plugin.hookspecs import API_VERSION as API_VERSION
     from bdes_framework.plugin.hookspecs import hookimpl as hookimpl
     from bdes_framework.plugin.load import PluginsConfig as PluginsConfig
@@ -100,8 +103,6 @@ if TYPE_CHECKING:
     from bdes_framework.plugin.parameters import Parameter as Parameter
     from bdes_framework.plugin.parameters import parameters_of as parameters_of
     from bdes_framework.plugin.plugins import Plugins as Plugins
-    from bdes_framework.plugin.records import CellRecord as CellRecord
-    from bdes_framework.plugin.records import RunRecord as RunRecord
     from bdes_framework.plugin.registry import Entry as Entry
     from bdes_framework.plugin.registry import Registrar as Registrar
     from bdes_framework.simulation.loop import Trace as Trace
@@ -115,7 +116,7 @@ _HOMES = {
     "_version": "__version__",
     "calibration.ctr_curve": "CtrCurve RateCalibration UnidentifiedCurveError calibrate_rate",
     "fitting.parametrisation": "RatePrediction",
-    "plugin.discovery": "PluginRecord",
+    "plugin.discovery": "PluginStatus",
     "errors": "BdesError ConfigError ContractError InvalidValueError Mistake PluginError"
     " StoreError UnknownNameError",
     "fitting.result": "Fit Forecast ModelScore forecast",
@@ -138,7 +139,7 @@ _HOMES = {
     "model.instance": "Instance Problem alternating_limit settling_pulls state_after_repeating",
     "plugin.parameters": "Parameter parameters_of",
     "planning": "PlanReport report_plan",
-    "plugin.records": "CellRecord RunRecord",
+    "plugin.hook_payloads": "FinishedCell RunProgress",
     "plugin.registry": "Entry Registrar",
     "model.schedule": "Schedule Segment",
     "_internal.seeding": "Seed",
@@ -147,7 +148,7 @@ _HOMES = {
     "experiment.file": "Experiment ExperimentConfig load_experiment",
     "experiment.results": "BenchmarkRecord Curves Run load_run",
     "experiment.run": "run_experiment",
-    "experiment.summary": "Estimate Result",
+    "experiment.summary": "CellSummary Estimate Result",
     "_internal.arrays": "FloatArray IntArray",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -249,15 +249,15 @@ class NoiseModel(Protocol):
         """
 
 
-Job = TypeVar("Job")
-Result = TypeVar("Result")
+JobT = TypeVar("JobT")
+ResultT = TypeVar("ResultT")
 
 
 @runtime_checkable
 class Engine(Protocol):
     """Runs independent jobs somewhere: in this process, in others, on a cluster."""
 
-    def run(self, jobs: Sequence[Job], execute: Callable[[Job], Result]) -> Iterator[Result]:
+    def run(self, jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]) -> Iterator[ResultT]:
         """Yield ``execute(job)`` once for each job, in any order, as results come in.
 
         Jobs are picklable, and so is ``execute``, which never raises for a failed job: it

@@ -11,7 +11,7 @@ from rich.text import Text
 from bdes_framework._internal.text import ascii_controls, did_you_mean, listed, quoted
 from bdes_framework.cli.options import chosen_plugins, plugin_options
 from bdes_framework.errors import UnknownNameError
-from bdes_framework.plugin.discovery import PluginRecord
+from bdes_framework.plugin.discovery import PluginStatus
 from bdes_framework.plugin.parameters import parameters_of
 from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.plugin.registry import LIST_ITEM, Entry
@@ -85,7 +85,7 @@ def _widths(loaded: Plugins) -> tuple[int, int]:
     return kinds, max((len(entry.name) for entry in entries), default=0)
 
 
-def _list_record(console: Console, record: PluginRecord, widths: tuple[int, int]) -> None:
+def _list_record(console: Console, record: PluginStatus, widths: tuple[int, int]) -> None:
     """Print one plugin as a heading and a table of what it registered, or of why not."""
     console.print(
         Text.assemble(
@@ -106,7 +106,7 @@ def _list_record(console: Console, record: PluginRecord, widths: tuple[int, int]
     console.print(table)
 
 
-def _as_json(record: PluginRecord) -> dict[str, object]:
+def _as_json(record: PluginStatus) -> dict[str, object]:
     return {
         "plugin": record.name,
         "distribution": record.distribution,
@@ -150,7 +150,7 @@ def _print_paragraph(console: Console, text: str) -> None:
     console.print(table)
 
 
-def _show_record(console: Console, record: PluginRecord) -> None:
+def _show_record(console: Console, record: PluginStatus) -> None:
     console.print(Text(f"plugin {record.name}", style="bold"), _safe(f"of {record.origin}:"),
                   Text(record.state, style=_STYLES[record.state]))  # fmt: skip
     if record.state == "loaded":

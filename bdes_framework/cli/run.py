@@ -25,7 +25,7 @@ from bdes_framework.experiment.cell import Cell, CellResult
 from bdes_framework.experiment.file import Experiment, load_experiment
 from bdes_framework.experiment.results import load_run
 from bdes_framework.experiment.run import run_experiment, run_folder
-from bdes_framework.plugin.records import CellRecord
+from bdes_framework.experiment.summary import CellSummary
 
 _MOST_FAILURES = 10
 
@@ -99,15 +99,15 @@ def show_run(folder: Path, *, tracebacks: bool = False) -> int:
     return 1 if failed or without else 0
 
 
-def _alike(failed: list[CellRecord]) -> Iterable[list[CellRecord]]:
+def _alike(failed: list[CellSummary]) -> Iterable[list[CellSummary]]:
     """Group failures by policy and error: a hundred cells often fail for one reason."""
-    groups: dict[tuple[str, str | None], list[CellRecord]] = {}
+    groups: dict[tuple[str, str | None], list[CellSummary]] = {}
     for record in failed:
         groups.setdefault((record.policy, record.error), []).append(record)
     return groups.values()
 
 
-def _failure_text(alike: list[CellRecord]) -> str:
+def _failure_text(alike: list[CellSummary]) -> str:
     first, more = alike[0], len(alike) - 1
     others = f" and {more} more cell{'s' if more > 1 else ''}" if more else ""
     return (

@@ -14,8 +14,7 @@ from bdes_framework._internal.text import quoted
 from bdes_framework.errors import StoreError
 from bdes_framework.experiment.cell import CellResult
 from bdes_framework.experiment.store import PlannedCell, Store, benchmark_key, open_store
-from bdes_framework.experiment.summary import Result, summarise
-from bdes_framework.plugin.records import CellRecord
+from bdes_framework.experiment.summary import CellSummary, Result, summarise
 
 if TYPE_CHECKING:
     import pandas
@@ -127,7 +126,7 @@ class Run:
         """Return the keys of all cells: hashes of everything that decides their numbers."""
         return {planned.key for planned in self._plan}
 
-    def cells(self) -> list[CellRecord]:
+    def cells(self) -> list[CellSummary]:
         """Return the cells that have finished, well or badly, in the experiment's order."""
         return [record for record in map(self._record, self._plan) if record is not None]
 
@@ -155,7 +154,7 @@ class Run:
             states=_stacked([result.states for _, result in rows], means),
         )
 
-    def traceback(self, cell: CellRecord) -> str:
+    def traceback(self, cell: CellSummary) -> str:
         """Return where a cell failed, as Python tells it; empty if it did not fail."""
         place = (cell.environment, cell.policy, cell.horizon, cell.replication)
         for planned in self._plan:
@@ -230,7 +229,7 @@ class Run:
         """Return why benchmarks could not be computed; regret is absent there."""
         return self._store.benchmark_errors()
 
-    def _record(self, planned: PlannedCell) -> CellRecord | None:
+    def _record(self, planned: PlannedCell) -> CellSummary | None:
         result = self._store.result(planned.key)
         if result is None:
             return None
@@ -238,7 +237,7 @@ class Run:
         mean = None if bad else float(result.means[-1])
         totals = self._totals(planned, result)
         regret = None if mean is None or totals is None else float(totals[-1]) - mean
-        return CellRecord(
+        return CellSummary(
             environment=planned.environment,
             policy=planned.policy,
             horizon=planned.horizon,

@@ -29,8 +29,8 @@ from bdes_framework.experiment.cell import (
 from bdes_framework.experiment.file import Experiment, load_experiment
 from bdes_framework.experiment.store import DATABASE, LOCK, Store, benchmark_key, locked, open_store
 from bdes_framework.interfaces import Benchmark, Reference
+from bdes_framework.plugin.hook_payloads import FinishedCell, RunProgress
 from bdes_framework.plugin.plugins import Plugins
-from bdes_framework.plugin.records import CellRecord, RunRecord
 from bdes_framework.simulation.loop import log_checkpoints
 from bdes_framework.simulation.regret import benchmark_of
 
@@ -247,7 +247,7 @@ class _Run:
             if cell.key not in done:
                 left.setdefault(cell.key, []).append(cell)
         on_start(len(cells), len(cells) - sum(map(len, left.values())))
-        self._record = RunRecord(
+        self._record = RunProgress(
             config.name,
             len(cells),
             n_finished=sum(cell.key in well for cell in cells),
@@ -298,7 +298,7 @@ class _Run:
             n_failed=self._record.n_failed + bad,
         )
         self._on_cell(cell, result)
-        record = CellRecord(
+        record = FinishedCell(
             environment=cell.environment.label,
             policy=cell.policy.label,
             horizon=cell.horizon,

@@ -6,7 +6,20 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from bdes_framework.plugin.records import CellRecord
+from bdes_framework.plugin.hook_payloads import FinishedCell
+
+
+@frozen
+class CellSummary(FinishedCell):
+    """One finished cell of a run, with its regret.
+
+    Parameters
+    ----------
+    regret : float | None
+        DES regret; None without a benchmark, or if the cell failed.
+    """
+
+    regret: float | None = None
 
 
 @frozen
@@ -51,9 +64,9 @@ class Result:
     n_failed: int
 
 
-def summarise(records: Sequence[CellRecord]) -> list[Result]:
+def summarise(records: Sequence[CellSummary]) -> list[Result]:
     """Return one result per environment, horizon and policy, in the order first seen."""
-    groups: dict[tuple[str, int, str], list[CellRecord]] = {}
+    groups: dict[tuple[str, int, str], list[CellSummary]] = {}
     for record in records:
         groups.setdefault((record.environment, record.horizon, record.policy), []).append(record)
     return [

@@ -62,7 +62,7 @@ class Candidate:
 
 
 @frozen
-class PluginRecord:
+class PluginStatus:
     """What became of one plugin.
 
     Parameters
@@ -206,13 +206,13 @@ def _forget(path: Path, module_name: str) -> None:
 
 def load(
     candidates: Iterable[Candidate], disabled: Sequence[str], registry: Registry
-) -> tuple[list[PluginRecord], pluggy.PluginManager]:
+) -> tuple[list[PluginStatus], pluggy.PluginManager]:
     """Load candidates in order into ``registry``; return what became of each, and their hooks.
 
     ``disabled`` names plugins or whole distributions; those are not even imported.
     """
     manager = _new_manager()
-    records: list[PluginRecord] = []
+    records: list[PluginStatus] = []
     names: dict[str, str] = {}
     off = {canonical_name(name) for name in disabled}
     for candidate in candidates:
@@ -261,8 +261,8 @@ def _record(
     reason: str = "",
     details: str = "",
     entries: tuple[Entry, ...] = (),
-) -> PluginRecord:
-    return PluginRecord(
+) -> PluginStatus:
+    return PluginStatus(
         candidate.name, candidate.distribution, candidate.version, state, reason, details, entries
     )
 

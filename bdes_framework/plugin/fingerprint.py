@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from bdes_framework._version import __version__
-from bdes_framework.plugin.discovery import FIRST_PARTY, PluginRecord
+from bdes_framework.plugin.discovery import FIRST_PARTY, PluginStatus
 from bdes_framework.plugin.local_files import own_files, source_files, source_hash
 from bdes_framework.plugin.plugins import Plugins
 
@@ -30,12 +30,12 @@ def source_versions(plugins: Plugins) -> dict[str, str]:
     return dict(sorted(versions.items()))
 
 
-def _name(record: PluginRecord) -> str:
+def _name(record: PluginStatus) -> str:
     is_local = record.distribution.startswith("local ")
     return f"{record.distribution} {record.name}" if is_local else record.distribution
 
 
-def _packages(record: PluginRecord) -> set[str]:
+def _packages(record: PluginStatus) -> set[str]:
     return {entry.build.__module__.split(".")[0] for entry in record.entries}
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 if TYPE_CHECKING:
-    from bdes_framework.plugin.records import CellRecord, RunRecord
+    from bdes_framework.plugin.hook_payloads import FinishedCell, RunProgress
     from bdes_framework.plugin.registry import Registrar
 
 PROJECT = "bdes_framework"
@@ -60,7 +60,7 @@ class HookSpecs:
         """
 
     @hookspec
-    def bdes_run_started(self, run: "RunRecord") -> None:
+    def bdes_run_started(self, run: "RunProgress") -> None:
         """Tell a plugin that a run is about to start.
 
         Called once per run, in the parent process, before the first cell. What it raises
@@ -68,7 +68,7 @@ class HookSpecs:
 
         Parameters
         ----------
-        run : RunRecord
+        run : RunProgress
             The run's name and its number of cells.
 
         Examples
@@ -76,12 +76,12 @@ class HookSpecs:
         ::
 
             @hookimpl
-            def bdes_run_started(run: RunRecord) -> None:
+            def bdes_run_started(run: RunProgress) -> None:
                 print(f"{run.name}: {run.n_cells} cells")
         """
 
     @hookspec
-    def bdes_cell_finished(self, run: "RunRecord", cell: "CellRecord") -> None:
+    def bdes_cell_finished(self, run: "RunProgress", cell: "FinishedCell") -> None:
         """Tell a plugin that one cell has finished, well or badly.
 
         Called once per cell, in the parent process, after the cell's result is safe. What
@@ -89,9 +89,9 @@ class HookSpecs:
 
         Parameters
         ----------
-        run : RunRecord
+        run : RunProgress
             The run the cell belongs to.
-        cell : CellRecord
+        cell : FinishedCell
             Which cell it was, what it earned, or how it failed.
 
         Examples
@@ -99,13 +99,13 @@ class HookSpecs:
         ::
 
             @hookimpl
-            def bdes_cell_finished(cell: CellRecord) -> None:
+            def bdes_cell_finished(cell: FinishedCell) -> None:
                 if cell.error is not None:
                     page_somebody(cell.policy, cell.error)
         """
 
     @hookspec
-    def bdes_run_finished(self, run: "RunRecord") -> None:
+    def bdes_run_finished(self, run: "RunProgress") -> None:
         """Tell a plugin that a run is over.
 
         Called once per run, in the parent process, after the last cell. What it raises is
@@ -113,7 +113,7 @@ class HookSpecs:
 
         Parameters
         ----------
-        run : RunRecord
+        run : RunProgress
             The run, with how many of its cells finished and failed.
 
         Examples
@@ -121,6 +121,6 @@ class HookSpecs:
         ::
 
             @hookimpl
-            def bdes_run_finished(run: RunRecord) -> None:
+            def bdes_run_finished(run: RunProgress) -> None:
                 print(f"{run.n_finished} done, {run.n_failed} failed")
         """

@@ -14,7 +14,7 @@ from bdes_framework._internal.text import did_you_mean, one_line, quoted
 from bdes_framework.errors import ConfigError, Mistake, PluginError
 from bdes_framework.plugin import discovery
 from bdes_framework.plugin.config_values import structure
-from bdes_framework.plugin.discovery import PluginRecord, canonical_name
+from bdes_framework.plugin.discovery import PluginStatus, canonical_name
 from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.plugin.registry import Registry
 
@@ -131,7 +131,7 @@ def _check_disabled(names: Sequence[str], candidates: Sequence[discovery.Candida
             )
 
 
-def _check_required(text: str, records: Sequence[PluginRecord]) -> None:
+def _check_required(text: str, records: Sequence[PluginStatus]) -> None:
     try:
         requirement = Requirement(text)
     except InvalidRequirement as error:

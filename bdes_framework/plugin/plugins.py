@@ -34,7 +34,7 @@ from bdes_framework.interfaces import (
 )
 from bdes_framework.model.instance import Problem
 from bdes_framework.plugin.config_values import reference_kind, structure, table_class
-from bdes_framework.plugin.discovery import PluginRecord
+from bdes_framework.plugin.discovery import PluginStatus
 from bdes_framework.plugin.registry import Entry, Registry
 
 _PROTOCOLS: Mapping[Kind, type] = {
@@ -55,7 +55,7 @@ class Plugins:
 
     def __init__(
         self,
-        records: Sequence[PluginRecord],
+        records: Sequence[PluginStatus],
         registry: Registry,
         hooks: pluggy.PluginManager,
         reload: tuple[Callable[..., "Plugins"], tuple[object, ...]],
@@ -70,7 +70,7 @@ class Plugins:
         return self._reload
 
     @property
-    def records(self) -> tuple[PluginRecord, ...]:
+    def records(self) -> tuple[PluginStatus, ...]:
         """What became of each plugin: loaded, disabled or failed, in loading order."""
         return self._records
 

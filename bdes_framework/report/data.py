@@ -11,8 +11,14 @@ from attrs import evolve, frozen
 
 from bdes_framework._internal.arrays import FloatArray
 from bdes_framework.experiment.results import BenchmarkRecord, Curves, Run
-from bdes_framework.experiment.summary import Estimate, Result, estimate, student_t, summarise
-from bdes_framework.plugin.records import CellRecord
+from bdes_framework.experiment.summary import (
+    CellSummary,
+    Estimate,
+    Result,
+    estimate,
+    student_t,
+    summarise,
+)
 from bdes_framework.report.names import shown_names
 
 Row = dict[str, Any]
@@ -99,7 +105,7 @@ class RunData:
             (part["label"], part["horizon"]): part["table"]
             for part in self.resolved["config"]["environments"]
         }
-        self._records: dict[Place, list[CellRecord]] = {}
+        self._records: dict[Place, list[CellSummary]] = {}
         for record in self.records:
             self._records.setdefault((record.environment, record.horizon), []).append(record)
         self._results: dict[Place, list[Result]] = {}
@@ -134,7 +140,7 @@ class RunData:
         """Return the results of one panel that have a figure, in the experiment's order."""
         return self._results[panel.environment, panel.horizon]
 
-    def records_of(self, panel: Panel) -> list[CellRecord]:
+    def records_of(self, panel: Panel) -> list[CellSummary]:
         """Return the finished cells of one panel."""
         return self._records[panel.environment, panel.horizon]
 
@@ -335,7 +341,7 @@ def _mean(result: Result) -> float:
     return result.mean.mean
 
 
-def _paid_by_replication(records: Iterable[CellRecord]) -> dict[str, dict[int, float]]:
+def _paid_by_replication(records: Iterable[CellSummary]) -> dict[str, dict[int, float]]:
     paid: dict[str, dict[int, float]] = {}
     for record in records:
         if record.total_mean is not None:

@@ -7,7 +7,7 @@ import numpy as np
 from attrs import frozen
 
 from bdes_framework._internal.arrays import FloatArray
-from bdes_framework.plugin.records import CellRecord
+from bdes_framework.experiment.summary import CellSummary
 
 _RESAMPLES = 1000
 
@@ -38,7 +38,7 @@ class SlopeFit:
         return math.exp(self.intercept + self.slope * math.log(horizon))
 
 
-def fit_slopes(records: Sequence[CellRecord]) -> dict[tuple[str, str], SlopeFit]:
+def fit_slopes(records: Sequence[CellSummary]) -> dict[tuple[str, str], SlopeFit]:
     """Return a fit by environment and policy, where two horizons have positive mean regret."""
     groups: dict[tuple[str, str], dict[int, dict[int, float]]] = {}
     for record in records:

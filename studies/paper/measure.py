@@ -12,7 +12,7 @@ import numpy as np
 from attrs import frozen
 
 import bdes_framework as bdes
-from bdes_framework import CellRecord, Experiment, FloatArray
+from bdes_framework import CellSummary, Experiment, FloatArray
 from bdes_framework.experiment.summary import estimate
 from studies.regimes import fast, middle, slope_of, slope_with_interval, slow
 
@@ -124,7 +124,7 @@ class Played:
 
     experiment: Experiment
     run: bdes.Run
-    cells: Sequence[CellRecord]
+    cells: Sequence[CellSummary]
 
     @property
     def horizons(self) -> list[int]:
@@ -200,7 +200,7 @@ def table_row(case: Case, played: Played) -> TableRow:
     )
 
 
-def _over_instances(cells: Sequence[CellRecord], horizons: Sequence[int]) -> FloatArray:
+def _over_instances(cells: Sequence[CellSummary], horizons: Sequence[int]) -> FloatArray:
     """Return regret averaged over instances: shape (replications, horizons)."""
     sums: dict[tuple[int, int], list[float]] = {}
     for cell in cells:
@@ -209,12 +209,12 @@ def _over_instances(cells: Sequence[CellRecord], horizons: Sequence[int]) -> Flo
     return np.array([[np.mean(sums[k, t]) for t in horizons] for k in replications])
 
 
-def _regret(cell: CellRecord) -> float:
+def _regret(cell: CellSummary) -> float:
     assert cell.regret is not None
     return cell.regret
 
 
-def _best(cell: CellRecord) -> float:
+def _best(cell: CellSummary) -> float:
     """Return what the best sequence earns in a cell's place."""
     assert cell.total_mean is not None
     return cell.total_mean + _regret(cell)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bdes_framework as bdes
-from bdes_framework import ConfigError, Kind, PluginError, PluginRecord, UnknownNameError
+from bdes_framework import ConfigError, Kind, PluginError, PluginStatus, UnknownNameError
 from tests.support.experiments import Install
 
 Good = Callable[[str], str]
@@ -30,7 +30,7 @@ HALF_WAY = """
 """
 
 
-def record_of(plugins: bdes.Plugins, name: str) -> PluginRecord:
+def record_of(plugins: bdes.Plugins, name: str) -> PluginStatus:
     (record,) = [record for record in plugins.records if record.name == name]
     return record
 

@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from bdes_framework import load_run
-from bdes_framework.plugin.records import CellRecord
+from bdes_framework.experiment.summary import CellSummary
 from bdes_framework.report.charts import spread
 from bdes_framework.report.data import (
     RunData,
@@ -81,14 +81,14 @@ def test_slopes_are_those_of_least_squares_with_an_interval_around_them(data: Ru
 
 def test_the_slope_of_a_power_is_its_exponent_and_needs_two_horizons() -> None:
     records = [
-        CellRecord("e", "p", horizon, k, 1.0, 1.0, 3 * horizon**0.6)
+        CellSummary("e", "p", horizon, k, 1.0, 1.0, regret=3 * horizon**0.6)
         for horizon in (100, 1000, 10_000)
         for k in range(4)
     ]
     fit = fit_slopes(records)["e", "p"]
     assert (fit.slope, fit.low, fit.high) == pytest.approx((0.6, 0.6, 0.6))
     assert fit_slopes(records[:4]) == {}
-    negative = [CellRecord("e", "p", t, 0, 1.0, 1.0, -1.0) for t in (100, 1000)]
+    negative = [CellSummary("e", "p", t, 0, 1.0, 1.0, regret=-1.0) for t in (100, 1000)]
     assert fit_slopes(negative) == {}
 
 
@@ -97,7 +97,7 @@ def test_a_slope_s_interval_covers_the_truth_about_as_often_as_it_says() -> None
     covered = 0
     for _ in range(200):
         records = [
-            CellRecord("e", "p", t, k, 1.0, 1.0, float(t**0.6 * rng.gamma(4, 1 / 4)))
+            CellSummary("e", "p", t, k, 1.0, 1.0, regret=float(t**0.6 * rng.gamma(4, 1 / 4)))
             for t in (100, 1000, 10_000)
             for k in range(30)
         ]

@@ -9,8 +9,8 @@ from numpy.random import Generator
 
 from bdes_framework import (
     BuildContext,
-    CellRecord,
     Diagnostics,
+    FinishedCell,
     FloatArray,
     Instance,
     IntArray,
@@ -23,15 +23,15 @@ from bdes_framework import (
     PlannerRef,
     PolicyContext,
     Registrar,
-    RunRecord,
+    RunProgress,
     Schedule,
     hookimpl,
 )
 
 BDES_API_VERSION = 1
 
-Job = TypeVar("Job")
-Result = TypeVar("Result")
+JobT = TypeVar("JobT")
+ResultT = TypeVar("ResultT")
 
 
 # -- an environment -------------------------------------------------------------------------
@@ -199,7 +199,7 @@ class BackwardsConfig:
 class Backwards:
     """Any order will do."""
 
-    def run(self, jobs: Sequence[Job], execute: Callable[[Job], Result]) -> Iterator[Result]:
+    def run(self, jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]) -> Iterator[ResultT]:
         """Yield results, last job first."""
         return map(execute, reversed(jobs))
 
@@ -223,10 +223,10 @@ def bdes_register(registrar: Registrar) -> None:
 
 
 @hookimpl
-def bdes_run_started(run: RunRecord) -> None:
+def bdes_run_started(run: RunProgress) -> None:
     """Hooks may leave arguments out or take them all."""
 
 
 @hookimpl
-def bdes_cell_finished(run: RunRecord, cell: CellRecord) -> None:
+def bdes_cell_finished(run: RunProgress, cell: FinishedCell) -> None:
     """Take both."""

@@ -1,11 +1,11 @@
-"""What run-boundary hooks are told: plain values about a run and its cells."""
+"""Arguments of the run hooks: a run's progress, and a finished cell."""
 
 from attrs import frozen
 
 
 @frozen
-class RunRecord:
-    """One run of an experiment, as of now.
+class RunProgress:
+    """How far one run of an experiment has come.
 
     Parameters
     ----------
@@ -14,7 +14,7 @@ class RunRecord:
     n_cells : int
         How many cells the run has.
     n_finished, n_failed : int
-        How many of them have finished well, and how many have failed.
+        How many of them have succeeded, and how many have failed.
     """
 
     name: str
@@ -24,7 +24,7 @@ class RunRecord:
 
 
 @frozen
-class CellRecord:
+class FinishedCell:
     """One finished cell: one policy on one environment, for one horizon and replication.
 
     Parameters
@@ -32,15 +32,13 @@ class CellRecord:
     environment, policy : str
         Their labels in the experiment.
     horizon : int
-        How many rounds were asked for.
+        Number of rounds.
     replication : int
-        Which repetition, counted from 0; the same number means the same luck.
-    total_reward, total_mean : float or None
-        What was earned, and its expectation on the arms really pulled; None if it failed.
-    regret : float or None
-        DES regret; None without a benchmark or if it failed.
-    error : str or None
-        How it failed, on one line; None if it did not.
+        Which repetition, counted from 0; the same number means the same random numbers.
+    total_reward, total_mean : float | None
+        Sum of the rewards, and of their expectations on the arms pulled; None if it failed.
+    error : str | None
+        How it failed, on one line; None if it succeeded.
     """
 
     environment: str
@@ -49,5 +47,4 @@ class CellRecord:
     replication: int
     total_reward: float | None = None
     total_mean: float | None = None
-    regret: float | None = None
     error: str | None = None
