@@ -61,8 +61,8 @@ def _linked(role: re.Match[str]) -> str:
     for public in (bdes_framework, bdes_framework.testing):
         for start, name in enumerate(parts):
             if name in public.__all__:
-                home = getattr(public, name).__module__
-                return f"[`{'.'.join(parts[start:])}`][{'.'.join([home, *parts[start:]])}]"
+                shown = ".".join(parts[start:])
+                return f"[`{shown}`][{public.__name__}.{shown}]"
     return f"`{role[1]}`"
 
 

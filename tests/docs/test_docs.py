@@ -72,6 +72,11 @@ def test_every_public_name_is_in_the_reference(
     assert documented or in_words, f"{name} has no docstring in the reference and no words there"
 
 
+def test_reference_names_no_module_path() -> None:
+    homes = {path.rpartition(".")[0] for name, path in DIRECTIVES.items() if name != "HookSpecs"}
+    assert homes == {"bdes_framework", "bdes_framework.testing"}
+
+
 @pytest.mark.parametrize("hook", HOOKS)
 def test_every_hook_is_in_the_guide_and_has_an_example_that_fits_it(hook: str) -> None:
     assert "HookSpecs" in DIRECTIVES
