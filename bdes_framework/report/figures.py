@@ -18,9 +18,9 @@ from bdes_framework.report.data import (
     final_rows,
     lam_rows,
 )
-from bdes_framework.report.paths import CellPath
 from bdes_framework.report.rows import drawn_gap_rows, loglog_rows
 from bdes_framework.report.slopes import SlopeFit
+from bdes_framework.report.trajectories import Trajectory
 
 MOST_CURVE_POINTS = 40_000
 LEAST_POINTS = 12
@@ -141,7 +141,7 @@ class Figures:
             )
             self.options["lam"].append(_option(f"{family}, T = {horizon:,}", part))
 
-    def add_paths(self, paths: Sequence[CellPath]) -> None:
+    def add_paths(self, paths: Sequence[Trajectory]) -> None:
         """Add the state and the arms of cells, an option a cell."""
         self.options["path"] = [self._path(path) for path in paths]
 
@@ -187,7 +187,7 @@ class Figures:
         self.left_out = max(len(panels) - most, 0)
         return panels[:most]
 
-    def _path(self, path: CellPath) -> Option:
+    def _path(self, path: Trajectory) -> Option:
         name = (
             f"{self._data.policy_names[path.policy]} on"
             f" {self._data.environment_names[path.environment]}, T = {path.horizon:,}"

@@ -16,8 +16,8 @@ from bdes_framework.report.data import RunData
 from bdes_framework.report.diagnostics import diagnostics
 from bdes_framework.report.figures import Figures
 from bdes_framework.report.html import content_hash, json_block, text
-from bdes_framework.report.paths import Paths, first_cells, replay
 from bdes_framework.report.slopes import fit_slopes
+from bdes_framework.report.trajectories import Trajectories, first_cells, replay_trajectories
 
 MARK = '<meta name="generator" content="bdes-framework report">'
 """What every report has near its beginning; a file without it is somebody else's."""
@@ -53,9 +53,9 @@ def report_page(
     data: RunData, settings: Settings, on_step: Step = lambda what, done, total: None
 ) -> str:
     """Return the whole page."""
-    paths = Paths()
+    paths = Trajectories()
     if settings.paths:
-        paths = replay(
+        paths = replay_trajectories(
             data,
             first_cells(settings.paths),
             experiment=settings.experiment,

@@ -21,9 +21,9 @@ from bdes_framework.report.data import (
     final_rows,
     lam_rows,
 )
-from bdes_framework.report.paths import CellPath, replay
 from bdes_framework.report.rows import drawn_gap_rows, loglog_rows
 from bdes_framework.report.slopes import fit_slopes
+from bdes_framework.report.trajectories import Trajectory, replay_trajectories
 
 Drawn = alt.Chart | alt.LayerChart | alt.FacetChart | alt.VConcatChart
 
@@ -141,7 +141,7 @@ class _Chosen:
         """Return the rows of the chosen policies, and those of no policy."""
         return [row for row in rows if row.get("policy") in (None, *self.policies)]
 
-    def paths(self) -> CellPath:
+    def paths(self) -> Trajectory:
         """Return the path of the one cell that was asked for."""
 
         def wanted(cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -154,7 +154,9 @@ class _Chosen:
                 and self.data.policy_names[cell.policy.label] in self.policies
             ][:1]
 
-        paths = replay(self.data, wanted, experiment=self.choice.experiment, seconds=3600)
+        paths = replay_trajectories(
+            self.data, wanted, experiment=self.choice.experiment, seconds=3600
+        )
         if not paths.found:
             reason = paths.reasons[0] if paths.reasons else "no finished cell is what was asked for"
             raise NothingToShowError(f"no path can be shown: {reason}")

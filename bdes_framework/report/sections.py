@@ -11,9 +11,9 @@ from bdes_framework.report.data import REGRET, Panel, RunData, Standing, gap_row
 from bdes_framework.report.figures import Figures
 from bdes_framework.report.html import Cell, Column, brief, number, table, text, without
 from bdes_framework.report.names import clipped
-from bdes_framework.report.paths import Paths
 from bdes_framework.report.rows import promise_of
 from bdes_framework.report.slopes import SlopeFit
+from bdes_framework.report.trajectories import Trajectories
 
 MOST_ROWS = 2_500
 MOST_FAILURES = 200
@@ -302,7 +302,7 @@ def across_lam(figures: Figures) -> str:
                   " intervals.")  # fmt: skip
 
 
-def paths_of_cells(figures: Figures, paths: Paths) -> str:
+def paths_of_cells(figures: Figures, paths: Trajectories) -> str:
     """Return the state and arms of cells over rounds, or why there are none."""
     reasons = "".join(f"<li>{text(reason, 300)}</li>" for reason in paths.reasons[:20])
     notes = f'<div class="note"><p>Not everything is shown:</p><ul>{reasons}</ul></div>'

@@ -19,10 +19,10 @@ from bdes_framework.report.data import (
     lam_rows,
     standings,
 )
-from bdes_framework.report.paths import first_cells, replay
 from bdes_framework.report.pictures import Choice, picture
 from bdes_framework.report.rows import loglog_rows
 from bdes_framework.report.slopes import fit_slopes, table_1
+from bdes_framework.report.trajectories import first_cells, replay_trajectories
 from tests.support.reports import (
     PLAIN,
     totals,
@@ -136,7 +136,7 @@ def test_the_gap_is_what_the_planner_proved(data: RunData) -> None:
 
 
 def test_a_path_is_the_cell_s_own_states_and_arms(data: RunData) -> None:
-    paths = replay(data, first_cells(4), experiment=None, seconds=60)
+    paths = replay_trajectories(data, first_cells(4), experiment=None, seconds=60)
     assert paths.reasons == []
     assert [(p.policy, p.horizon, p.replication) for p in paths.found] == [
         ("ucb1", 4000, 0), ("etc", 4000, 0), ("ucb1", 1000, 0), ("etc", 1000, 0),
@@ -160,7 +160,7 @@ def test_a_cell_that_earns_something_else_when_played_again_is_not_shown(
     data: RunData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data.records = [evolve(record, total_mean=-1.0) for record in data.records]
-    paths = replay(data, first_cells(1), experiment=None, seconds=60)
+    paths = replay_trajectories(data, first_cells(1), experiment=None, seconds=60)
     assert paths.found == []
     assert "earned something else" in paths.reasons[0]
 
@@ -170,7 +170,7 @@ def test_a_run_of_another_experiment_file_is_not_played_again(
 ) -> None:
     changed = tmp_path / "changed.toml"
     changed.write_text(PLAIN.replace("lam = 0.3", "lam = 0.4"))
-    paths = replay(data, first_cells(1), experiment=changed, seconds=60)
+    paths = replay_trajectories(data, first_cells(1), experiment=changed, seconds=60)
     assert paths.found == []
     assert "no longer what this run was made with" in paths.reasons[0]
 
@@ -178,10 +178,12 @@ def test_a_run_of_another_experiment_file_is_not_played_again(
 def test_local_modules_of_a_run_are_not_run_unasked(hostile: Path, tmp_path: Path) -> None:
     run = load_run(hostile)
     found = RunData(run)
-    alone = replay(found, first_cells(1), experiment=None, seconds=60)
+    alone = replay_trajectories(found, first_cells(1), experiment=None, seconds=60)
     assert alone.found == []
     assert "--experiment" in alone.reasons[0]
-    named = replay(found, first_cells(1), experiment=hostile.parent / "experiment.toml", seconds=60)
+    named = replay_trajectories(
+        found, first_cells(1), experiment=hostile.parent / "experiment.toml", seconds=60
+    )
     assert len(named.found) == 1
     run.close()
 

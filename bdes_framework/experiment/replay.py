@@ -1,0 +1,66 @@
+"""Replaying cells: play a stored cell again with every round kept, and verify the result.
+
+Runs store curves, not rounds. A cell is a function of its spec, so it can be played anew; a
+replay counts only if it earns exactly what the run has stored.
+"""
+
+from pathlib import Path
+
+from bdes_framework._internal.arrays import IntArray
+from bdes_framework._internal.files import read_toml
+from bdes_framework.errors import BdesError
+from bdes_framework.experiment.cell import Cell, build_environment, explained, play
+from bdes_framework.experiment.file import Experiment, load_experiment
+from bdes_framework.experiment.results import Run
+from bdes_framework.experiment.summary import CellSummary
+from bdes_framework.simulation.loop import Trace
+
+MAX_ROUNDS = 5_000_000
+"""Rounds above which a cell is not replayed: every round is kept in memory."""
+
+
+class ReplayError(BdesError):
+    """A cell cannot be replayed, or earned something else than what is stored."""
+
+
+def experiment_of(run: Run, file: Path | None = None) -> Experiment:
+    """Load the experiment a run was made from: ``file``, or the copy in the run's folder.
+
+    Raises
+    ------
+    BdesError
+        If the file is wrong, or if it is the copy and loads local modules: a folder from
+        elsewhere must not bring its own code.
+    """
+    if file is not None:
+        return load_experiment(file)
+    copy = run.folder / "experiment.toml"
+    plugins = read_toml(copy).get("plugins")
+    if isinstance(plugins, dict) and plugins.get("modules"):
+        raise ReplayError(
+            "the run loads local modules, which are not run unasked: name its experiment file"
+            " with --experiment"
+        )
+    return load_experiment(copy)
+
+
+def replay_cell(
+    experiment: Experiment, cell: Cell, stored: CellSummary, checkpoints: IntArray
+) -> Trace:
+    """Play one cell again, all rounds kept and totals noted at ``checkpoints``.
+
+    Raises
+    ------
+    ReplayError
+        If it is too long or fails, or unless it earns exactly what is stored.
+    """
+    if cell.horizon > MAX_ROUNDS:
+        raise ReplayError(f"more than {MAX_ROUNDS:,} rounds are not played again")
+    try:
+        environment = build_environment(experiment.plugins, cell)
+        trace = play(experiment.plugins, cell, environment, checkpoints, keep=True)
+    except (Exception, SystemExit) as error:  # other people's code
+        raise ReplayError(f"playing it again failed: {explained(error)[0]}") from error
+    if (trace.total_reward, trace.total_mean) != (stored.total_reward, stored.total_mean):
+        raise ReplayError("playing it again earned something else; not shown")
+    return trace

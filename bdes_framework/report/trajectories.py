@@ -1,0 +1,161 @@
+"""The trajectory of one cell, for charts: its states and arms over rounds, in bins."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from attrs import field, frozen
+
+from bdes_framework._internal.arrays import IntArray
+from bdes_framework._internal.text import one_line
+from bdes_framework.errors import BdesError
+from bdes_framework.experiment.cell import Cell
+from bdes_framework.experiment.replay import ReplayError, experiment_of, replay_cell
+from bdes_framework.report.data import Row, RunData
+from bdes_framework.simulation.loop import Trace
+
+BINS = 120
+MAX_ARMS_SHOWN = 7
+
+
+@frozen
+class Trajectory:
+    """What one cell did, in bins of rounds: rows for the charts of its state and its arms."""
+
+    environment: str
+    policy: str
+    horizon: int
+    replication: int
+    states: list[Row]
+    arms: list[Row]
+    arm_names: list[str]
+
+
+@frozen
+class Trajectories:
+    """The trajectories that could be had, and why others could not."""
+
+    found: list[Trajectory] = field(factory=list)
+    reasons: list[str] = field(factory=list)
+
+
+def replay_trajectories(
+    data: RunData,
+    wanted: Callable[[Sequence[Cell]], Sequence[Cell]],
+    *,
+    experiment: Path | None,
+    seconds: float,
+    on_cell: Callable[[int, int], None] = lambda done, total: None,
+) -> Trajectories:
+    """Replay cells of a run until they are done or the time is up.
+
+    Parameters
+    ----------
+    data : RunData
+        The run.
+    wanted : Callable
+        Chooses among the run's cells.
+    experiment : Path | None
+        The file the run was made from; see :func:`experiment_of`.
+    seconds : float
+        When to stop.
+    on_cell : Callable
+        Called before each cell with how many are done and how many there are.
+    """
+    trajectories = Trajectories()
+    try:
+        loaded = experiment_of(data.run, experiment)
+    except BdesError as error:
+        trajectories.reasons.append(one_line(str(error)))
+        return trajectories
+    stored = {
+        (r.environment, r.policy, r.horizon, r.replication): r
+        for r in data.records
+        if r.error is None
+    }
+    known = data.run.keys()
+    cells = [cell for cell in loaded.cells if cell.key in known and _place(cell) in stored]
+    if not cells:
+        trajectories.reasons.append(
+            "the experiment file, or the version of some plugin, is no longer what this run was"
+            " made with"
+        )
+    chosen = wanted(cells)
+    end = time.monotonic() + seconds
+    for done, cell in enumerate(chosen):
+        if time.monotonic() > end:
+            trajectories.reasons.append(
+                f"{len(chosen) - done} more cells were not played again: time was up"
+            )
+            break
+        on_cell(done, len(chosen))
+        edges = _edges(cell.horizon)
+        try:
+            trace = replay_cell(loaded, cell, stored[_place(cell)], edges[1:])
+        except ReplayError as error:
+            policy, environment = cell.policy.label[:100], cell.environment.label[:100]
+            name = one_line(f"{policy} on {environment}, T = {cell.horizon:,}")
+            trajectories.reasons.append(f"{name}: {error}")
+        else:
+            arms, names = _arm_rows(trace, edges)
+            states = _state_rows(trace, edges)
+            trajectories.found.append(Trajectory(*_place(cell), states, arms, names))
+    return trajectories
+
+
+def first_cells(limit: int) -> Callable[[Sequence[Cell]], Sequence[Cell]]:
+    """Return what chooses the first replications, long horizons first, at most ``limit`` cells."""
+
+    def choose(cells: Sequence[Cell]) -> Sequence[Cell]:
+        return sorted(cells, key=lambda cell: (cell.replication, -cell.horizon))[:limit]
+
+    return choose
+
+
+def _place(cell: Cell) -> tuple[str, str, int, int]:
+    return cell.environment.label, cell.policy.label, cell.horizon, cell.replication
+
+
+def _edges(horizon: int) -> IntArray:
+    """Return where bins of rounds begin and end, from 0 to the horizon."""
+    return np.unique(np.rint(np.linspace(0, horizon, min(BINS, horizon) + 1)).astype(np.int64))
+
+
+def _state_rows(trace: Trace, edges: IntArray) -> list[Row]:
+    """Return the mean state of each bin and its range; empty if the environment has no state."""
+    if trace.cumulative_states is None or trace.states is None:
+        return []
+    means = np.diff(trace.cumulative_states, prepend=0.0) / np.diff(edges)
+    lowest = np.minimum.reduceat(trace.states, edges[:-1])
+    highest = np.maximum.reduceat(trace.states, edges[:-1])
+    rows = [
+        {"round": start + 1, "until": end, "state": q, "lowest": low, "highest": high}
+        for start, end, q, low, high in zip(
+            edges[:-1].tolist(), edges[1:].tolist(), means.tolist(), lowest.tolist(),
+            highest.tolist(), strict=True,
+        )
+    ]  # fmt: skip
+    return [*rows, {**rows[-1], "round": trace.horizon}]  # the last bin, up to its end
+
+
+def _arm_rows(trace: Trace, edges: IntArray) -> tuple[list[Row], list[str]]:
+    """Return the share of each arm in each bin; all but the most pulled are put together."""
+    assert trace.arms is not None
+    shown = np.argsort(-trace.counts, kind="stable")[:MAX_ARMS_SHOWN]
+    shown = np.sort(shown[trace.counts[shown] > 0])
+    names = [f"arm {arm}" for arm in shown.tolist()]
+    sizes = np.diff(edges)
+    shares = [
+        np.add.reduceat((trace.arms == arm).astype(np.int64), edges[:-1]) / sizes for arm in shown
+    ]
+    if trace.counts[shown].sum() < trace.horizon:
+        names.append("other arms")
+        shares.append(1 - np.sum(shares, axis=0))
+    starts = [*(edges[:-1] + 1).tolist(), trace.horizon]  # and where the last bin ends
+    rows = [
+        {"round": start, "arm": name, "position": position, "share": share}
+        for position, (name, column) in enumerate(zip(names, shares, strict=True))
+        for start, share in zip(starts, [*column.tolist(), float(column[-1])], strict=True)
+    ]
+    return rows, names
