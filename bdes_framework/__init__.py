@@ -37,7 +37,11 @@ if TYPE_CHECKING:
     from bdes_framework.experiment.summary import CellSummary as CellSummary
     from bdes_framework.experiment.summary import Estimate as Estimate
     from bdes_framework.experiment.summary import Result as Result
+    from bdes_framework.fitting.fit import Fit as Fit
+    from bdes_framework.fitting.fit import ModelScore as ModelScore
     from bdes_framework.fitting.fit import fit as fit
+    from bdes_framework.fitting.forecast import Forecast as Forecast
+    from bdes_framework.fitting.forecast import forecast as forecast
     from bdes_framework.fitting.goodness import GoodnessOfFit as GoodnessOfFit
     from bdes_framework.fitting.likelihood import Likelihood as Likelihood
     from bdes_framework.fitting.likelihood import fresh_state as fresh_state
@@ -47,12 +51,8 @@ if TYPE_CHECKING:
     from bdes_framework.fitting.likelihood import sweep_log_likelihoods as sweep_log_likelihoods
     from bdes_framework.fitting.log import Log as Log
     from bdes_framework.fitting.parametrisation import RatePrediction as RatePrediction
+    from bdes_framework.fitting.readers import Columns as Columns
     from bdes_framework.fitting.readers import read_log as read_log
-    from bdes_framework.fitting.result import Fit as Fit
-    from bdes_framework.fitting.result import Forecast as Forecast
-    from bdes_framework.fitting.result import ModelScore as ModelScore
-    from bdes_framework.fitting.result import forecast as forecast
-    from bdes_framework.fitting.spool import Columns as Columns
     from bdes_framework.interfaces import Benchmark as Benchmark
     from bdes_framework.interfaces import BuildContext as BuildContext
     from bdes_framework.interfaces import Diagnostics as Diagnostics
@@ -119,8 +119,8 @@ _HOMES = {
     "plugin.discovery": "PluginStatus",
     "errors": "BdesError ConfigError ContractError InvalidValueError Mistake PluginError"
     " StoreError UnknownNameError",
-    "fitting.result": "Fit Forecast ModelScore forecast",
-    "fitting.fit": "fit",
+    "fitting.fit": "Fit ModelScore fit",
+    "fitting.forecast": "Forecast forecast",
     "fitting.goodness": "GoodnessOfFit",
     "plugin.hookspecs": "API_VERSION hookimpl",
     "interfaces": "Benchmark BuildContext Diagnostics DiagnosticValue Engine EngineRef Environment"
@@ -132,9 +132,8 @@ _HOMES = {
     "fitting.likelihood": "Likelihood fresh_state likelihood_of sweep_information"
     " sweep_log_likelihood sweep_log_likelihoods",
     "plugin.load": "PluginsConfig load_plugins",
-    "fitting.readers": "read_log",
+    "fitting.readers": "Columns read_log",
     "fitting.log": "Log",
-    "fitting.spool": "Columns",
     "plugin.plugins": "Plugins",
     "model.instance": "Instance Problem alternating_limit settling_pulls state_after_repeating",
     "plugin.parameters": "Parameter parameters_of",

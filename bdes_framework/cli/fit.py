@@ -16,14 +16,13 @@ from rich.text import Text
 from bdes_framework._internal.text import listed, one_line, quoted
 from bdes_framework.cli.files import replace_file
 from bdes_framework.errors import InvalidValueError
+from bdes_framework.fitting.fit import Fit
 from bdes_framework.fitting.fit import fit as fit_log
 from bdes_framework.fitting.fit_warnings import BLIND
 from bdes_framework.fitting.goodness import SIGNIFICANT
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.parametrisation import RatePrediction
-from bdes_framework.fitting.readers import read_log
-from bdes_framework.fitting.result import Fit
-from bdes_framework.fitting.spool import Columns
+from bdes_framework.fitting.readers import Columns, read_log
 from bdes_framework.model.instance import Instance, as_rate, as_state
 
 _LONGEST_NAME = 40

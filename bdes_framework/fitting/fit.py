@@ -7,11 +7,13 @@ steps are enough. As it may have several modes in ``lam``, scoring starts from r
 """
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
-from attrs import evolve
+from attrs import evolve, field, frozen
 
-from bdes_framework._internal.arrays import FloatArray
+from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.numbers import as_integer
 from bdes_framework.fitting.fisher_scoring import (
     Mode,
     mode_at,
@@ -20,12 +22,13 @@ from bdes_framework.fitting.fisher_scoring import (
     without_flat_prior,
 )
 from bdes_framework.fitting.fit_warnings import unidentified
-from bdes_framework.fitting.goodness import check_fit
-from bdes_framework.fitting.intervals import widen_by_profiles
+from bdes_framework.fitting.goodness import GoodnessOfFit, check_fit
+from bdes_framework.fitting.intervals import intervals, widen_by_profiles
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.parametrisation import UNKNOWN_RATE, Coordinates, RatePrediction, logit
-from bdes_framework.fitting.result import Fit, ModelScore, intervals
 from bdes_framework.model.instance import Instance, as_rate
+
+Interval: TypeAlias = tuple[float, float]
 
 _TOLERANCE = 1e-6
 """Scoring ends when the next step is shorter than a thousandth of a standard deviation."""
@@ -39,6 +42,87 @@ _FEWEST_ROWS = 20_000
 _MOST_FIRST_ROWS = 500_000
 _FIRST_KEPT = 4
 _SECOND_KEPT = 2
+
+
+@frozen
+class ModelScore:
+    """How well a model with so many parameters explains a log; smaller AIC and BIC are better.
+
+    Parameters
+    ----------
+    log_likelihood : float
+        The largest the model's likelihood gets. The estimates of a fit are a posterior's mode,
+        where it is a little less.
+    n_parameters, n_rows : int
+        What AIC and BIC charge for.
+    """
+
+    log_likelihood: float
+    n_parameters: int
+    n_rows: int
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion."""
+        return 2 * self.n_parameters - 2 * self.log_likelihood
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion."""
+        return float(np.log(self.n_rows)) * self.n_parameters - 2 * self.log_likelihood
+
+
+@frozen(eq=False)
+class Fit:
+    """What a log says about its arms: made by :func:`fit`.
+
+    Parameters
+    ----------
+    instance : Instance
+        The estimates, ready for any planner.
+    names : tuple of str
+        What the arms are called.
+    pulls : array of int, shape (K,)
+        How often each arm was played.
+    covariance : array of float, shape (2K+1, 2K+1)
+        Of the estimates of r, b and lam, in this order; a known lam has zeros. Where an
+        arm has few successes or failures, it says less than the intervals.
+    r_interval, b_interval : arrays of float, shape (K, 2)
+        95 % intervals, made in the fit's coordinates; by profile likelihood too, where some
+        arm has few successes or failures.
+    lam_interval : pair of float
+        Twice the same number if lam is known.
+    evolving, stationary : ModelScore
+        This model, and the one without a state, in which every arm pays its mean.
+    goodness : GoodnessOfFit
+        Predictions against rewards, by bins.
+    warnings : tuple of str
+        What the log cannot tell.
+    coordinates, centre, deviations : Coordinates, array and matrix
+        The normal posterior that intervals and draws come from: its mean, and a square root
+        of its covariance.
+    """
+
+    instance: Instance
+    names: tuple[str, ...]
+    pulls: IntArray
+    covariance: FloatArray
+    r_interval: FloatArray
+    b_interval: FloatArray
+    lam_interval: Interval
+    evolving: ModelScore
+    stationary: ModelScore
+    goodness: GoodnessOfFit
+    warnings: tuple[str, ...]
+    coordinates: Coordinates = field(repr=False)
+    centre: FloatArray = field(repr=False)
+    deviations: FloatArray = field(repr=False)
+
+    def draws(self, n: int, rng: np.random.Generator) -> list[Instance]:
+        """Return instances drawn from the posterior: how else the arms may well be."""
+        as_integer(n, "n", 1)
+        normal = rng.standard_normal((n, self.centre.size))
+        return [self.coordinates.instance(self.centre + self.deviations @ z) for z in normal]
 
 
 def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None = 1.0) -> Fit:

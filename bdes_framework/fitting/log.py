@@ -15,7 +15,7 @@ from bdes_framework._internal.arrays import IntArray
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
 
-MOST_ARMS = 1_000
+MAX_LOG_ARMS = 1_000
 """The information has (2K)² numbers, to which every row adds K²: a million operations a row."""
 
 _BLOCK = 1 << 20
@@ -80,8 +80,8 @@ def _is_frozen(array: NDArray[Any]) -> bool:
 
 # Rows are kept small, and always alike, so that sweeps are compiled once.
 def _as_arms(values: Rows) -> NDArray[np.int32]:
-    what = f"arms (at most {MOST_ARMS:,}, as every row costs their square)"
-    return _own(_as_whole(values, MOST_ARMS - 1, what), np.int32)
+    what = f"arms (at most {MAX_LOG_ARMS:,}, as every row costs their square)"
+    return _own(_as_whole(values, MAX_LOG_ARMS - 1, what), np.int32)
 
 
 def _as_rewards(values: Rows) -> NDArray[np.int8]:

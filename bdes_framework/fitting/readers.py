@@ -1,40 +1,130 @@
-"""Reading a log of pulls from CSV or Parquet, in a file or a pipe, that may not fit in memory.
+"""Read a log of pulls from CSV or Parquet, in a file or a pipe, that may not fit in memory.
 
 The log is read in chunks, once. What a fit needs of a row, five bytes, goes to a temporary
 file that is mapped into memory, so that the system keeps as much of it as there is room for.
-Rows must be sorted: the rows of a user stand together, in the order they happened. What is
-wrong in a file is told by its first bad line; :mod:`bdes_framework.fitting.spool` checks the rows.
+Rows must be sorted: the rows of a user stand together, in the order they happened. The error
+for a bad file names its first bad line.
 """
 
 import csv
+import hashlib
 import math
+import operator
 import os
+import re
 import tempfile
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple, NoReturn, TypeAlias
 
-from attrs import frozen
+import numpy as np
+from attrs import define, field, frozen
+from numpy.typing import NDArray
 
 from bdes_framework._internal.text import did_you_mean, listed, quoted
 from bdes_framework.errors import InvalidValueError
-from bdes_framework.fitting.log import Log
-from bdes_framework.fitting.spool import BadLineError, Chunk, Columns, Spool, no_room
+from bdes_framework.fitting.log import MAX_LOG_ARMS, Log, freeze
 
-CHUNK = 1 << 10
+MAX_NAME_LENGTH = 200
+
+_REWARDS: dict[object, int] = {
+    **dict.fromkeys(["0", "0.0", "false", "False", "FALSE", 0], 0),
+    **dict.fromkeys(["1", "1.0", "true", "True", "TRUE", 1], 1),
+}
+_MISSING = frozenset(["", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"])
+"""How tools write a missing value."""
+_UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BEYOND_MICROSECONDS = re.compile(r"[.,]\d{6}(\d+)")
+_BLOCK = 1 << 20
+CSV_CHUNK = 1 << 10
 """Rows of CSV at a time: their cells, as Python strings, stay in a core's cache."""
-_BATCH = 1 << 13
-_PARQUET = b"PAR1"
-_UNPACKED_BY = {
+_PARQUET_CHUNK = 1 << 13
+_PARQUET_MAGIC = b"PAR1"
+_DECOMPRESSORS = {
     b"\x1f\x8b": "zcat",
     b"BZh": "bzcat",
     b"\xfd7zXZ": "xzcat",
     b"\x28\xb5\x2f\xfd": "zstdcat",
 }
-"""The first bytes of compressed files, and what makes text of them."""
+"""The first bytes of compressed files, and the tools that decompress them."""
+
+_Number: TypeAlias = int | float | Decimal
+_Snapshot: TypeAlias = tuple[object, _Number | None, bool, bool | None, int]
+
+
+@frozen
+class Columns:
+    """The names of the columns of a log file.
+
+    Parameters
+    ----------
+    arm, reward : str
+        The arm played, any text or number; what it paid, 0 or 1.
+    user : str | None
+        Whose state it was. Without it, the whole file is one sequence.
+    order : str | None
+        A number, or an ISO 8601 date and time, that increases from row to row of a user.
+        Without it, rows are taken to be in order. Times without a zone are compared as they are.
+    """
+
+    arm: str = "arm"
+    reward: str = "reward"
+    user: str | None = None
+    order: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        seen: dict[str, str] = {}
+        for role in ("arm", "reward", "user", "order"):
+            name = getattr(self, role)
+            name = None if name is None else name.strip()  # as headings are
+            if name in seen:
+                raise InvalidValueError(
+                    f"column {quoted(name)} cannot be both the {seen[name]} and the {role}"
+                )
+            if name is not None:
+                seen[name] = role
+
+    @property
+    def wanted(self) -> list[str]:
+        """The columns to read, in the order arm, reward, user, order."""
+        extra = [name for name in (self.user, self.order) if name is not None]
+        return [self.arm, self.reward, *extra]
+
+
+class _Chunk(NamedTuple):
+    """Some rows of a file."""
+
+    lines: Sequence[int]
+    values: Sequence[Sequence[Any]]
+    """One sequence per wanted column; None or "" where a value is missing."""
+
+    def first(self, n_rows: int) -> "_Chunk":
+        """Return the first rows."""
+        return _Chunk(self.lines[:n_rows], [column[:n_rows] for column in self.values])
+
+
+class _BadLineError(Exception):
+    """A line that cannot be used, and why."""
+
+    def __init__(self, line: int, problem: str) -> None:
+        super().__init__(line, problem)
+        self.line = line
+        self.problem = problem
+
+
+class _BadRowError(Exception):
+    """A row of a chunk that cannot be used, and why."""
+
+    def __init__(self, index: int, problem: str) -> None:
+        super().__init__(index, problem)
+        self.index = index
+        self.problem = problem
 
 
 def read_log(
@@ -46,33 +136,33 @@ def read_log(
     """Read a log from CSV, or from Parquet if pyarrow is installed.
 
     Arms are numbered in the order of their names; white space around a name is no part of it.
-    Rows that are unordered, doubled, not binary or incomplete are refused: the first of them,
-    by its line (in Parquet, its row, counted from 1).
+    Rows that are unordered, doubled, not binary or incomplete raise InvalidValueError, which
+    names the first by its line (in Parquet, its row, counted from 1).
 
     Parameters
     ----------
-    path : path, or open binary file
+    path : str | PathLike[str] | IO[bytes]
         The log; CSV may come through a pipe. Parquet is known by its first bytes.
-    columns : Columns
+    columns : Columns | None
         What its columns are called; ``arm`` and ``reward`` by default, and one sequence.
-    on_progress : function or nothing
-        Told now and then which part of the file has been read, from 0 to 1; of a pipe nobody
-        knows, and it is 0.
-    on_unused : function or nothing
-        Told the names of the columns that are there and not read, if there are any.
+    on_progress : Callable | None
+        Called now and then with the part of the file that has been read, from 0 to 1; for a
+        pipe it is 0.
+    on_unused : Callable | None
+        Called with the names of the columns that are not read, if there are any.
     """
-    names, shown = columns or Columns(), _shown(path)
+    names, shown = columns or Columns(), _display_name(path)
     try:
         if isinstance(path, str | PathLike) and Path(path).is_dir():
             raise InvalidValueError(f"cannot read {shown}: it is a folder, not a file")
-        with _opened(path) as raw:
-            return _kept(_Table(raw, shown, names, on_unused), on_progress)
+        with _open(path) as raw:
+            return _read_rows(_Table(raw, shown, names, on_unused), on_progress)
     except OSError as error:
         raise InvalidValueError(f"cannot read {shown}: {error.strerror or error}") from None
 
 
-def _shown(path: str | PathLike[str] | IO[bytes]) -> str:
-    """Return what to call a log."""
+def _display_name(path: str | PathLike[str] | IO[bytes]) -> str:
+    """Return the name of a log in error messages."""
     if not isinstance(path, str | PathLike):
         return str(getattr(path, "name", "log"))
     file = Path(path)
@@ -82,24 +172,24 @@ def _shown(path: str | PathLike[str] | IO[bytes]) -> str:
     return file.name or str(file)
 
 
-def _opened(path: str | PathLike[str] | IO[bytes]) -> AbstractContextManager[IO[bytes]]:
-    """Return a log to be read; what was open stays open."""
+def _open(path: str | PathLike[str] | IO[bytes]) -> AbstractContextManager[IO[bytes]]:
+    """Open a log for reading; a file that was open already stays open."""
     return Path(path).open("rb") if isinstance(path, str | PathLike) else nullcontext(path)
 
 
 @frozen
 class _Table:
-    """A log to be read."""
+    """An open log file and the columns to read of it."""
 
     raw: IO[bytes]
     name: str
     columns: Columns
     on_unused: Callable[[list[str]], None] | None
 
-    def places(self, header: Sequence[str]) -> list[int]:
-        """Return where the wanted columns are, and tell of those that are not wanted."""
+    def column_indices(self, header: Sequence[str]) -> list[int]:
+        """Return the indices of the wanted columns, and report the columns that are not read."""
         headings = [heading.strip() for heading in header]
-        places = [_place(name.strip(), headings, self.name) for name in self.columns.wanted]
+        places = [_column_index(name.strip(), headings, self.name) for name in self.columns.wanted]
         # Tools write the numbers of rows into a column without a heading.
         unused = [name or "(unnamed)" for i, name in enumerate(headings) if i not in places]
         if unused and self.on_unused is not None:
@@ -107,40 +197,42 @@ class _Table:
         return places
 
 
-def _kept(table: _Table, on_progress: Callable[[float], None] | None) -> Log:
+def _read_rows(table: _Table, on_progress: Callable[[float], None] | None) -> Log:
     first = table.raw.readline()
     if isinstance(first, str):
         raise InvalidValueError(f"{table.name} is open as text: open it in binary mode, 'rb'")
-    for magic, tool in _UNPACKED_BY.items():
+    for magic, tool in _DECOMPRESSORS.items():
         if first.startswith(magic):
             raise InvalidValueError(
                 f"{table.name} is compressed: pipe it through {tool} into 'bdes fit -'"
             )
-    is_parquet = first.startswith(_PARQUET) or table.name.endswith(".parquet")
-    rows = _parquet(table) if is_parquet else _csv(table, first)
+    is_parquet = first.startswith(_PARQUET_MAGIC) or table.name.endswith(".parquet")
+    rows = _parquet_chunks(table) if is_parquet else _csv_chunks(table, first)
     # What is mapped into memory stays when its file is closed, and is gone with the log.
-    with _temporary() as arms, _temporary() as rewards:
-        spool = Spool(table.name, table.columns, "row" if is_parquet else "line", arms, rewards)
+    with _temporary_file() as arms, _temporary_file() as rewards:
+        writer = _RowWriter(
+            table.name, table.columns, "row" if is_parquet else "line", arms, rewards
+        )
         try:
             for chunk, done in rows:
-                spool.add(chunk)
+                writer.add(chunk)
                 if on_progress is not None:
                     on_progress(done)
-        except BadLineError as bad:
-            spool.refuse(bad)
-        return spool.log()
+        except _BadLineError as bad:
+            writer.raise_first_error(bad)
+        return writer.log()
 
 
-def _temporary() -> IO[bytes]:
-    """Return a file that nobody else sees; unbuffered, so that no write fails later on."""
+def _temporary_file() -> IO[bytes]:
+    """Return an anonymous temporary file; unbuffered, so that no write fails later on."""
     try:
         return tempfile.TemporaryFile(buffering=0)
     except OSError as error:
-        raise no_room(error) from None
+        raise _disk_full_error(error) from None
 
 
-def _csv(table: _Table, first: bytes) -> Iterator[tuple[Chunk, float]]:
-    raw, size = table.raw, _size(table.raw)
+def _csv_chunks(table: _Table, first: bytes) -> Iterator[tuple[_Chunk, float]]:
+    raw, size = table.raw, _file_size(table.raw)
     # Line by line, so that a line that is not UTF-8 is known by its number.
     lines_of_text = map(bytes.decode, chain([first.removeprefix(b"\xef\xbb\xbf")], raw))
     reader = csv.reader(lines_of_text, strict=True, skipinitialspace=True)
@@ -148,23 +240,23 @@ def _csv(table: _Table, first: bytes) -> Iterator[tuple[Chunk, float]]:
     try:
         header = next(filter(None, reader), [])
     except (csv.Error, UnicodeDecodeError) as error:
-        raise _not_csv(reader.line_num, error) from None
+        raise _csv_error(reader.line_num, error) from None
     if not header:
         raise InvalidValueError(f"{table.name}: is empty")
-    places = table.places(header)
-    bad: BadLineError | None = None
+    places = table.column_indices(header)
+    bad: _BadLineError | None = None
     while bad is None:
-        lines, cells, bad = _rows(reader, len(header))
+        lines, cells, bad = _next_rows(reader, len(header))
         if lines:
             values = [cells[place :: len(header)] for place in places]
-            yield Chunk(lines, values), raw.tell() / size if size else 0.0
+            yield _Chunk(lines, values), raw.tell() / size if size else 0.0
         elif bad is None:
             return
     raise bad  # after the rows before it, which may be bad themselves
 
 
-def _size(raw: IO[bytes]) -> int:
-    """Return how many bytes there are; 0 for a pipe, of which nobody knows."""
+def _file_size(raw: IO[bytes]) -> int:
+    """Return the size of a file in bytes; 0 for a pipe."""
     if not raw.seekable():
         return 0
     here = raw.tell()
@@ -173,12 +265,12 @@ def _size(raw: IO[bytes]) -> int:
     return size
 
 
-def _rows(reader: Any, width: int) -> tuple[list[int], list[str], BadLineError | None]:
+def _next_rows(reader: Any, width: int) -> tuple[list[int], list[str], _BadLineError | None]:
     """Return the lines of the next rows, their cells one after the other, and what ended them."""
     lines: list[int] = []
     cells: list[str] = []
     try:
-        for row in islice(reader, CHUNK):
+        for row in islice(reader, CSV_CHUNK):
             if len(row) == width:
                 cells.extend(row)
                 lines.append(reader.line_num)
@@ -186,20 +278,20 @@ def _rows(reader: Any, width: int) -> tuple[list[int], list[str], BadLineError |
                 problem = (
                     f"has {len(row)} fields where the header has {width} (is a comma unquoted?)"
                 )
-                return lines, cells, BadLineError(reader.line_num, problem)
+                return lines, cells, _BadLineError(reader.line_num, problem)
     except (csv.Error, UnicodeDecodeError) as error:
-        return lines, cells, _not_csv(reader.line_num, error)
+        return lines, cells, _csv_error(reader.line_num, error)
     return lines, cells, None
 
 
-def _not_csv(line: int, error: Exception) -> BadLineError:
-    """Say what is wrong; the reader has not counted a line that it could not have."""
+def _csv_error(line: int, error: Exception) -> _BadLineError:
+    """Return the error of a line that is not CSV; one that is not UTF-8 was not counted."""
     if isinstance(error, UnicodeDecodeError):
-        return BadLineError(line + 1, f"is not CSV: it is not UTF-8 ({error.reason})")
-    return BadLineError(line, f"is not CSV: {error}")
+        return _BadLineError(line + 1, f"is not CSV: it is not UTF-8 ({error.reason})")
+    return _BadLineError(line, f"is not CSV: {error}")
 
 
-def _place(name: str, header: Sequence[str], file: str) -> int:
+def _column_index(name: str, header: Sequence[str], file: str) -> int:
     if header.count(name) == 1:
         return header.index(name)
     if name in header:
@@ -214,7 +306,7 @@ def _place(name: str, header: Sequence[str], file: str) -> int:
     raise InvalidValueError(f"{problem}{did_you_mean(name, header)} It has {listed(header)}")
 
 
-def _parquet(table: _Table) -> Iterator[tuple[Chunk, float]]:
+def _parquet_chunks(table: _Table) -> Iterator[tuple[_Chunk, float]]:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -231,11 +323,11 @@ def _parquet(table: _Table) -> Iterator[tuple[Chunk, float]]:
     try:
         with pq.ParquetFile(table.raw) as parquet:
             headings = parquet.schema_arrow.names
-            wanted = [headings[place] for place in table.places(headings)]
+            wanted = [headings[place] for place in table.column_indices(headings)]
             done, total = 0, max(parquet.metadata.num_rows, 1)
-            for batch in parquet.iter_batches(_BATCH, columns=wanted):
-                values = [_plain(batch.column(name), pa) for name in wanted]
-                yield Chunk(range(done + 1, done + 1 + batch.num_rows), values), done / total
+            for batch in parquet.iter_batches(_PARQUET_CHUNK, columns=wanted):
+                values = [_python_values(batch.column(name), pa) for name in wanted]
+                yield _Chunk(range(done + 1, done + 1 + batch.num_rows), values), done / total
                 done += batch.num_rows
     except pa.ArrowException as error:
         raise InvalidValueError(
@@ -243,11 +335,305 @@ def _parquet(table: _Table) -> Iterator[tuple[Chunk, float]]:
         ) from None
 
 
-def _plain(column: Any, pa: Any) -> list[Any]:
-    """Return a column as Python values; moments as whole numbers, which keep every digit."""
+def _python_values(column: Any, pa: Any) -> list[Any]:
+    """Return a column as Python values; timestamps as integers, which keep every digit."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
     values: list[Any] = column.to_pylist()
     if pa.types.is_floating(column.type):
         return [None if value is not None and math.isnan(value) else value for value in values]
     return values
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or (isinstance(value, str) and value.strip() in _MISSING)
+
+
+def _is_number(value: object) -> bool:
+    """Return whether a value is a finite number, as files write them: not Python's 1_000."""
+    try:
+        finite = math.isfinite(float(value)) and "_" not in str(value)  # type: ignore[arg-type]
+        return finite and _exact_number(value) is not None
+    except (TypeError, ValueError, ArithmeticError):
+        return False
+
+
+def _exact_number(value: Any) -> Any:
+    """Return a number with all of its digits."""
+    return Decimal(value) if isinstance(value, str) else value
+
+
+def _name_key(name: str) -> tuple[bool, float, str]:
+    """Return the sort key of a name: numbers as numbers, and before words."""
+    number = _is_number(name)
+    return not number, float(name) if number else 0.0, name
+
+
+def _is_same_user(one: object, other: object) -> bool:
+    """Return whether two users differ by white space at most."""
+    return isinstance(one, str) and isinstance(other, str) and one.strip() == other.strip()
+
+
+def _parsed_reward(value: object) -> object:
+    """Return a reward as a number where it is one, so that 1.00 is 1."""
+    if not isinstance(value, str):
+        return value
+    given = value.strip()
+    return _exact_number(given) if given not in _REWARDS and _is_number(given) else given
+
+
+def _user_hash(user: object) -> int:
+    """Return 63 bits of a user's name; Python's own hash gives -1 and -2 the same."""
+    name = str(user).strip().encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest()) >> 1
+
+
+def _whole_numbers(values: Sequence[int]) -> NDArray[Any]:
+    try:
+        return np.fromiter(values, dtype=np.int64, count=len(values))
+    except OverflowError:  # Python's own are exact at any size
+        return np.array(values, dtype=object)
+
+
+def _disk_full_error(error: OSError) -> InvalidValueError:
+    """Return the error of a temporary file that cannot be written."""
+    where = tempfile.tempdir or "a temporary file"
+    return InvalidValueError(
+        f"cannot keep the rows in {where}: {error.strerror or error}; set TMPDIR to a folder with"
+        " room"
+    )
+
+
+def _write_all(file: IO[bytes], data: bytes) -> None:
+    """Write all bytes: a disk that is nearly full takes a part, and fails next time."""
+    left = memoryview(data)
+    try:
+        while left:
+            left = left[file.write(left) :]
+    except OSError as error:
+        raise _disk_full_error(error) from None
+
+
+@define
+class _RowWriter:
+    """Checks rows chunk by chunk and stores them, in five bytes each."""
+
+    _file: str
+    _columns: Columns
+    _unit: str
+    _arms: IO[bytes]
+    _rewards: IO[bytes]
+    _codes: dict[object, int] = field(factory=dict)
+    """The number of each arm, as the file spells it."""
+    _names: dict[str, int] = field(factory=dict)
+    """The number of each arm, by its name."""
+    _starts: "array[int]" = field(factory=lambda: array("q"))
+    _start_lines: "array[int]" = field(factory=lambda: array("q"))
+    _user_hashes: "array[int]" = field(factory=lambda: array("q"))
+    _n_rows: int = 0
+    _last_user: object = None
+    _last_order: _Number | None = None
+    _has_timestamps: bool = False
+    _zoned: bool | None = None
+    """Whether timestamps have a time zone: as the first of them."""
+
+    def add(self, chunk: _Chunk) -> None:
+        """Check and store more rows, or raise :class:`_BadLineError` for the first bad one."""
+        before: _Snapshot = (
+            self._last_user,
+            self._last_order,
+            self._has_timestamps,
+            self._zoned,
+            len(self._codes),
+        )
+        try:
+            self._add(chunk)
+        except _BadRowError as bad:
+            # Columns are checked one after the other: an earlier row may be bad in another one.
+            self._last_user, self._last_order, self._has_timestamps, self._zoned, n_codes = before
+            self._codes = dict(islice(self._codes.items(), n_codes))
+            known = set(self._codes.values())
+            self._names = {name: code for name, code in self._names.items() if code in known}
+            if bad.index:
+                self.add(chunk.first(bad.index))
+            raise _BadLineError(chunk.lines[bad.index], bad.problem) from None
+
+    def raise_first_error(self, bad: _BadLineError) -> NoReturn:
+        """Raise the error of the first bad line: this one, or an earlier one of a split user."""
+        self._check_users(bad.line)
+        raise InvalidValueError(f"{self._file}, {self._unit} {bad.line}: {bad.problem}")
+
+    def log(self) -> Log:
+        """Return the log, after the checks that need all of it."""
+        if not self._n_rows:
+            raise InvalidValueError(f"{self._file}: has no rows")
+        self._check_users(math.inf)
+        names = sorted(self._names, key=_name_key)
+        rank = np.empty(len(names), dtype=np.int32)
+        rank[[self._names[name] for name in names]] = np.arange(len(names))
+        arms = self._memory_map(self._arms, np.dtype(np.int32))
+        for begin in range(0, self._n_rows, _BLOCK):
+            arms[begin : begin + _BLOCK] = rank[arms[begin : begin + _BLOCK]]
+        rewards = self._memory_map(self._rewards, np.dtype(np.int8))
+        for part in (arms, rewards):  # or the log would take copies
+            freeze(part)
+        return Log(arms, rewards, np.array(self._starts, dtype=np.int64), names)
+
+    def _memory_map(self, file: IO[bytes], dtype: "np.dtype[Any]") -> NDArray[Any]:
+        try:
+            return np.asarray(np.memmap(file, dtype=dtype, mode="r+", shape=(self._n_rows,)))
+        except OSError as error:
+            raise _disk_full_error(error) from None
+
+    def _check_users(self, before_line: float) -> None:
+        """Raise if the rows of a user do not stand together, up to some line."""
+        hashes = np.array(self._user_hashes, dtype=np.int64)
+        lines = np.array(self._start_lines, dtype=np.int64)[: hashes.size]
+        hashes, lines = hashes[lines < before_line], lines[lines < before_line]
+        order = np.argsort(hashes, kind="stable")
+        again = np.flatnonzero(hashes[order][1:] == hashes[order][:-1]) + 1
+        if again.size:
+            raise InvalidValueError(
+                f"{self._file}, {self._unit} {lines[order[again]].min()}: this user had rows"
+                " before: sort the file by user, then by order"
+            )
+
+    def _add(self, chunk: _Chunk) -> None:
+        arms, rewards, *extra = chunk.values
+        users = extra.pop(0) if self._columns.user is not None else None
+        orders = extra.pop(0) if self._columns.order is not None else None
+        begins = self._sequence_starts(chunk, users)
+        if orders is not None:
+            self._check_order(orders, begins)
+        paid, played = self._as_rewards(rewards), self._as_arms(arms)
+        _write_all(self._rewards, paid.tobytes())
+        _write_all(self._arms, played.tobytes())
+        for index in np.flatnonzero(begins).tolist():
+            self._starts.append(self._n_rows + index)
+            self._start_lines.append(chunk.lines[index])
+            if users is not None:
+                self._user_hashes.append(_user_hash(users[index]))
+        self._n_rows += len(chunk.lines)
+
+    def _sequence_starts(self, chunk: _Chunk, users: Sequence[object] | None) -> NDArray[np.bool_]:
+        """Return which rows begin a sequence."""
+        if users is None:
+            begins = np.zeros(len(chunk.lines), dtype=np.bool_)
+            begins[0] = self._n_rows == 0
+            return begins
+        before = chain([self._last_user], users)
+        begins = np.fromiter(map(operator.ne, before, users), dtype=np.bool_, count=len(users))
+        begins[0] |= self._n_rows == 0
+        for index in np.flatnonzero(begins).tolist():
+            if _is_missing(users[index]):
+                raise _BadRowError(index, self._missing_value(self._columns.user, users[index]))
+            last = users[index - 1] if index else self._last_user
+            begins[index] = self._n_rows + index == 0 or not _is_same_user(last, users[index])
+        self._last_user = users[-1]
+        return begins
+
+    def _check_order(self, orders: Sequence[Any], begins: NDArray[np.bool_]) -> None:
+        if self._n_rows == 0 and not _is_missing(orders[0]):  # the first row decides for the file
+            self._has_timestamps = not _is_number(orders[0])
+        values = self._as_orders(orders)
+        follows = np.empty(len(values), dtype=np.bool_)
+        follows[1:] = values[1:] > values[:-1]
+        first = values[0].item() if isinstance(values[0], np.generic) else values[0]
+        follows[0] = self._last_order is None or first > self._last_order
+        wrong = np.flatnonzero(~(follows | begins))
+        if wrong.size:
+            index = int(wrong[0])
+            same = values[index] == (values[index - 1] if index else self._last_order)
+            problem = "is there twice" if same else "comes after a later one"
+            raise _BadRowError(index, f"order {quoted(orders[index])} {problem}")
+        last = values[-1]
+        self._last_order = last.item() if isinstance(last, np.generic) else last
+
+    def _as_orders(self, orders: Sequence[Any]) -> NDArray[Any]:
+        """Return numbers or times as comparable numbers; whole ones keep every digit."""
+        if self._has_timestamps:
+            return _whole_numbers([self._timestamp(i, value) for i, value in enumerate(orders)])
+        if isinstance(orders[0], int | str):
+            with suppress(ValueError, TypeError):
+                whole = list(map(int, orders))
+                if isinstance(orders[0], int) or "_" not in "".join(orders):
+                    return _whole_numbers(whole)
+        for index, value in enumerate(orders):
+            if _is_missing(value):
+                raise _BadRowError(index, self._missing_value(self._columns.order, value))
+            if not _is_number(value):
+                raise _BadRowError(index, f"order {quoted(value)} is no finite number")
+        # As objects, which Python compares exactly, of whatever kinds they are.
+        return np.array([_exact_number(value) for value in orders], dtype=object)
+
+    def _timestamp(self, index: int, value: object) -> int:
+        """Return nanoseconds since 1970."""
+        if _is_missing(value):
+            raise _BadRowError(index, self._missing_value(self._columns.order, value))
+        text = value.isoformat() if isinstance(value, date) else str(value).strip()
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            problem = f"order {quoted(value)} is no number and no ISO 8601 moment"
+            raise _BadRowError(index, problem) from None
+        zoned = moment.tzinfo is not None
+        if self._zoned is None:
+            self._zoned = zoned
+        if zoned != self._zoned:
+            here, first = ("a", "none") if zoned else ("no", "one")
+            problem = (
+                f"has {here} time zone, and the first has {first}: give one to all, or to none"
+            )
+            raise _BadRowError(index, f"order {quoted(value)} {problem}")
+        known = moment if zoned else moment.replace(tzinfo=UTC)
+        rest = _BEYOND_MICROSECONDS.search(text)
+        digits = rest[1] if rest else ""
+        if len(digits) > 3:
+            raise _BadRowError(index, f"order {quoted(value)} is finer than nanoseconds")
+        return (known - _UNIX_EPOCH) // timedelta(microseconds=1) * 1000 + int(digits.ljust(3, "0"))
+
+    def _as_rewards(self, rewards: Sequence[object]) -> NDArray[np.int8]:
+        with suppress(KeyError, TypeError):
+            return np.fromiter(map(_REWARDS.__getitem__, rewards), np.int8, len(rewards))
+        codes = np.empty(len(rewards), dtype=np.int8)
+        for index, reward in enumerate(rewards):
+            try:
+                codes[index] = _REWARDS[_parsed_reward(reward)]
+            except (KeyError, TypeError):
+                if _is_missing(reward):
+                    raise _BadRowError(
+                        index, self._missing_value(self._columns.reward, reward)
+                    ) from None
+                raise _BadRowError(index, f"a reward is 0 or 1, got {quoted(reward)}") from None
+        return codes
+
+    def _as_arms(self, arms: Sequence[object]) -> NDArray[np.int32]:
+        codes = self._codes
+        with suppress(KeyError, TypeError):
+            return np.fromiter(map(codes.__getitem__, arms), np.int32, len(arms))
+        for index, arm in enumerate(arms):
+            try:
+                known = arm in codes
+            except TypeError:
+                raise _BadRowError(
+                    index, f"an arm is text or a number, got {quoted(arm)}"
+                ) from None
+            if not known:
+                codes[arm] = self._new_arm_code(index, arm)
+        return np.fromiter(map(codes.__getitem__, arms), np.int32, len(arms))
+
+    def _new_arm_code(self, index: int, arm: object) -> int:
+        if _is_missing(arm):
+            raise _BadRowError(index, self._missing_value(self._columns.arm, arm))
+        name = str(arm).strip()
+        if len(name) > MAX_NAME_LENGTH:
+            raise _BadRowError(index, f"the arm's name has over {MAX_NAME_LENGTH} characters")
+        if name not in self._names and len(self._names) >= MAX_LOG_ARMS:
+            what = quoted(self._columns.arm)
+            problem = f"over {MAX_LOG_ARMS:,} arms, and every row costs their square"
+            raise _BadRowError(index, f"{problem}: is {what} the arm's column?")
+        return self._names.setdefault(name, len(self._names))
+
+    def _missing_value(self, column: str | None, value: object) -> str:
+        seen = f" ({quoted(value)})" if isinstance(value, str) and value.strip() else ""
+        return f"has no value in column {quoted(column)}{seen}"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bdes_framework as bdes
-from bdes_framework.fitting import readers as logfiles
+from bdes_framework.fitting import readers
 
 COLUMNS = bdes.Columns(arm="ad", reward="click", user="user", order="time")
 HEAD = "user,time,ad,click\n"
@@ -34,7 +34,7 @@ def test_chunks_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     text = HEAD + "\n".join(rows) + "\n"
     whole = read(tmp_path, text)
     for size in (1, 2, 7, 50):
-        monkeypatch.setattr(logfiles, "CHUNK", size)
+        monkeypatch.setattr(readers, "CSV_CHUNK", size)
         parts = read(tmp_path, text)
         assert parts.arms.tolist() == whole.arms.tolist()
         assert parts.rewards.tolist() == whole.rewards.tolist()
@@ -124,7 +124,7 @@ def test_files_as_tools_write_them_are_taken(tmp_path: Path, text: str) -> None:
 def test_a_bad_row_is_refused_by_its_line(
     tmp_path: Path, rows: str, message: str, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logfiles, "CHUNK", chunk)
+    monkeypatch.setattr(readers, "CSV_CHUNK", chunk)
     with pytest.raises(bdes.InvalidValueError, match=message):
         read(tmp_path, HEAD + rows)
 
@@ -171,7 +171,7 @@ def test_of_two_bad_lines_the_first_is_told(
     chunk: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(logfiles, "CHUNK", chunk)
+    monkeypatch.setattr(readers, "CSV_CHUNK", chunk)
     good = [b"t,1,a,1", b"u,1,a,0", b"u,2,b,1"]
     rows = [HEAD.encode().strip(), *good, first, b"v,1,a,1", b"w,1,b,0", second, b"x,1,a,1"]
     (tmp_path / "log.csv").write_bytes(b"\n".join(rows) + b"\n")
@@ -322,7 +322,7 @@ def test_no_place_for_temporary_files_is_told(
 
 
 def test_progress_goes_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logfiles, "CHUNK", 2)
+    monkeypatch.setattr(readers, "CSV_CHUNK", 2)
     (tmp_path / "log.csv").write_text("arm,reward\n" + "0,1\n" * 10)
     told: list[float] = []
     bdes.read_log(tmp_path / "log.csv", on_progress=told.append)
