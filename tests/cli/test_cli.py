@@ -1,7 +1,6 @@
 """The command line, run as people run it: a real process, its output and its exit code."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,16 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.test_plugins import BROKEN
+from tests.support.broken_plugins import BROKEN
+from tests.support.command import bdes
 from tests.support.experiments import FILE, Install
 
 Good = Callable[[str], str]
-
-
-def bdes(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"COLUMNS": "200", "NO_COLOR": "1"}
-    command = [sys.executable, "-c", "from bdes_framework.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment)
 
 
 def test_help_fits_one_screen_and_names_every_command() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import bdes_framework as bdes
-from tests.cli.test_cli import bdes as command
+from tests.support.command import bdes as command
 from tests.support.logs import simulated_log
 
 ADS = bdes.Instance([0.8, 0.3], [0.2, 0.9], 0.2)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import bdes_framework as bdes
-from tests.cli.test_cli import bdes as command
+from tests.support.command import bdes as command
 
 ARMS = ("--r", "0.9,0.3", "--b", "0.1,1", "--lam", "0.3")
 

@@ -5,21 +5,11 @@ import pytest
 
 import bdes_framework as bdes
 from bdes_framework.fitting.goodness import _visible_noncentrality, chi_square_tail
-from tests.support.logs import simulated_log
-
-ADS = bdes.Instance([0.6, 0.4, 0.25], [0.25, 0.5, 0.75], 0.15)
+from tests.support.logs import ADS, intervals_of, simulated_log, truth_of
 
 
 def logit(p: float) -> float:
     return float(np.log(p / (1 - p)))
-
-
-def truth_of(instance: bdes.Instance) -> bdes.FloatArray:
-    return np.array([*instance.r, *instance.b, instance.lam])
-
-
-def intervals_of(found: bdes.Fit) -> bdes.FloatArray:
-    return np.vstack([found.r_interval, found.b_interval, [found.lam_interval]])
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,7 @@ import pytest
 from attrs import frozen
 
 import bdes_framework as bdes
-from tests.fitting.test_fit import ADS, intervals_of, truth_of
-from tests.support.logs import simulated_log
+from tests.support.logs import ADS, intervals_of, simulated_log, truth_of
 
 
 @frozen(eq=False)

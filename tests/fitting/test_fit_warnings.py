@@ -3,8 +3,7 @@
 import pytest
 
 import bdes_framework as bdes
-from tests.fitting.test_fit import ADS
-from tests.support.logs import simulated_log
+from tests.support.logs import ADS, simulated_log
 
 
 def test_what_a_log_cannot_tell_is_said() -> None:

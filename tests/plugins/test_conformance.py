@@ -10,19 +10,12 @@ from bdes_framework.testing import (
     parametrize_with_checks,
     policy_checks,
 )
+from tests.support.kit_subjects import LESS_KNOWN
 
 PLUGINS = bdes.load_plugins()
 
 ARMS: dict[str, Any] = {"r": [0.9, 0.3, 0.5], "b": [0.1, 1.0, 0.6]}
 NEEDED: dict[str, dict[str, Any]] = {"fixed-schedule": {"cycle": [0]}}
-LESS_KNOWN: dict[str, dict[str, str]] = {
-    "etc": {
-        "plays_without_knowing_lam": "needs lam",
-        "plays_without_knowing_a_replenishing_arm": "needs a replenishing arm",
-    },
-    "etc-unknown-arm": {"plays_without_knowing_lam": "needs lam"},
-    "wide-ucb": {"plays_without_knowing_lam": "needs lam"},
-}
 NOISE: dict[str, dict[str, Any]] = {
     "none": {},
     "gaussian": {"sigma": 0.2},

@@ -2,6 +2,16 @@
 
 from attrs import AttrsInstance, frozen, make_class
 
+LESS_KNOWN: dict[str, dict[str, str]] = {
+    "etc": {
+        "plays_without_knowing_lam": "needs lam",
+        "plays_without_knowing_a_replenishing_arm": "needs a replenishing arm",
+    },
+    "etc-unknown-arm": {"plays_without_knowing_lam": "needs lam"},
+    "wide-ucb": {"plays_without_knowing_lam": "needs lam"},
+}
+"""By policy: checks it is expected to fail, and why."""
+
 
 def config_for(name: str) -> type[AttrsInstance]:
     """Return a config class without parameters; every name needs one of its own."""

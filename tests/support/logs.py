@@ -4,6 +4,8 @@ import numpy as np
 
 import bdes_framework as bdes
 
+ADS = bdes.Instance([0.6, 0.4, 0.25], [0.25, 0.5, 0.75], 0.15)
+
 
 def simulated_log(
     instance: bdes.Instance, users: int, rows: int, *, run: int = 5, seed: int = 0
@@ -18,3 +20,13 @@ def simulated_log(
     rewards = (rng.random(arms.size) < means).astype(np.int8)
     names = [str(arm) for arm in range(instance.n_arms)]
     return bdes.Log(arms, rewards, np.arange(0, arms.size, rows), names)
+
+
+def truth_of(instance: bdes.Instance) -> bdes.FloatArray:
+    """Return r, b and lam in one array."""
+    return np.array([*instance.r, *instance.b, instance.lam])
+
+
+def intervals_of(found: bdes.Fit) -> bdes.FloatArray:
+    """Return the ends of the intervals of r, b and lam: shape (2K + 1, 2)."""
+    return np.vstack([found.r_interval, found.b_interval, [found.lam_interval]])

@@ -10,7 +10,7 @@ import pytest
 import bdes_framework as bdes
 from bdes_framework import Instance, InvalidValueError, Kind, Problem, simulate
 from bdes_framework.testing import Check, parametrize_with_checks, policy_checks
-from tests.plugins.test_conformance import LESS_KNOWN
+from tests.support.kit_subjects import LESS_KNOWN
 from tests.support.noiseless import PLUGINS, build, diagnostics_of, play, problem_of
 
 CONFIGURATIONS: list[tuple[str, dict[str, Any]]] = [

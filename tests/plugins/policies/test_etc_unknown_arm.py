@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bdes_framework import Instance, Problem
-from tests.plugins.policies.test_etc import cost, cut, settling, theorem
+from tests.support.explore_lengths import cost, cut, settling, theorem
 from tests.support.noiseless import array, build, click_bait, number, planned, play, problem_of
 
 PLANNER = "best-cycle"

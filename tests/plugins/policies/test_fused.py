@@ -1,31 +1,26 @@
 """exp3p and wide-ucb against their definitions, and every policy fused against asking."""
 
-import hashlib
 import math
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from bdes_framework import FusedPolicy, InvalidValueError, Policy, Problem
+from bdes_framework import InvalidValueError, Problem
 from bdes_policies.exp3p import Exp3p, rates
-from tests.plugins.baselines.test_fused import (
+from tests.support.fused import (
+    LAMS,
     NOISES,
+    POLICIES,
+    Case,
+    Pieces,
     assert_same_diagnostics,
     environment,
+    fused,
     play_in_pieces,
+    policy_for,
 )
-from tests.support import REPOSITORY
 from tests.support.noiseless import PLUGINS, array, build, diagnostics_of
-
-
-def fused(policy: Policy) -> FusedPolicy:
-    assert isinstance(policy, FusedPolicy)
-    return policy
-
 
 # -- EXP3.P ---------------------------------------------------------------------------------
 
@@ -135,74 +130,20 @@ def test_wide_ucb_comes_back_to_arms_it_has_not_played_for_long() -> None:
 
 # -- fused against asking -------------------------------------------------------------------
 
-CASES: list[tuple[str, dict[str, object]]] = [
-    ("exp3p", {}),
-    ("exp3p", {"delta": 0.9}),
-    ("wide-ucb", {}),
-    ("wide-ucb", {"exploration": 0.1}),
-    ("etc", {"planner": "best-cycle"}),
-    ("etc", {"planner": "best-cycle", "tuning": "paper"}),
-    ("etc-unknown-arm", {"planner": "best-cycle"}),
-    ("etc-unknown-arm", {"planner": "best-cycle", "tuning": "paper"}),
-    ("sticky", {}),
-    ("unknown-lambda", {"planner": "best-cycle"}),
-    ("unknown-lambda", {"planner": "best-cycle", "tuning": "paper"}),
-    ("auto", {}),
+PIECES: list[Pieces] = [
+    [(True, 700), (False, 1), (True, 40), (False, 300), (True, 459)],
+    [(True, 1500)],
 ]
-PIECES = [[(True, 700), (False, 1), (True, 40), (False, 300), (True, 459)], [(True, 1500)]]
-
-
-def policy_for(name: str, parameters: dict[str, object], n_arms: int, lam: float) -> FusedPolicy:
-    problem = Problem(n_arms, 1500, lam, replenishing_arm=n_arms - 1)
-    return fused(build(name, problem, 9, **parameters))
 
 
 @pytest.mark.parametrize("noise", NOISES[:2])
-@pytest.mark.parametrize(("name", "parameters"), CASES)
-def test_fused_and_asking_are_the_same_and_can_take_turns(
-    name: str, parameters: dict[str, object], noise: object
-) -> None:
-    for n_arms, seed in ((4, 9), (2, 10), (1, 11)):  # lam 0, 0.2 and 1, as environment has it
-        lam = [0.0, 0.2, 1.0][seed % 3]
-        asked = policy_for(name, parameters, n_arms, lam)
+@pytest.mark.parametrize("case", POLICIES)
+def test_fused_and_asking_are_the_same(case: Case, noise: object) -> None:
+    for n_arms, seed in ((4, 9), (2, 10), (1, 11)):
+        problem = Problem(n_arms, 1500, LAMS[seed % 3], replenishing_arm=n_arms - 1)
+        asked = policy_for(case, problem, seed=9)
         expected = play_in_pieces(asked, environment(n_arms, seed, noise), [(False, 1500)])
         for pieces in PIECES:
-            mixed = policy_for(name, parameters, n_arms, lam)
+            mixed = policy_for(case, problem, seed=9)
             assert play_in_pieces(mixed, environment(n_arms, seed, noise), pieces) == expected
             assert_same_diagnostics(mixed, asked)
-
-
-DIGEST = """
-import sys
-if "--no-numba" in sys.argv:
-    sys.modules["numba"] = None
-from tests.plugins.policies.test_fused import digest_of_everything
-print(digest_of_everything())
-"""
-
-
-def digest_of_everything() -> str:
-    """Play every policy both ways and hash arms, rewards and diagnostics."""
-    digest = hashlib.sha256()
-    for name, parameters in CASES:
-        for pieces in (PIECES[1], [(False, 1500)]):
-            player = policy_for(name, parameters, 3, 0.2)
-            arms, rewards = play_in_pieces(player, environment(3, 10), pieces)
-            digest.update(np.array(arms).tobytes() + np.array(rewards).tobytes())
-            for key, value in sorted(diagnostics_of(player).items()):
-                digest.update(key.encode() + np.asarray(value).tobytes())
-    return digest.hexdigest()
-
-
-@pytest.mark.parametrize("how", ["switched off", "absent"])
-def test_results_are_the_same_with_numba_switched_off_or_absent(how: str) -> None:
-    found = subprocess.run(
-        [sys.executable, "-W", "error", "-c", DIGEST, "--no-numba" if how == "absent" else ""],
-        cwd=REPOSITORY,
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1" if how == "switched off" else "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.strip() == digest_of_everything()

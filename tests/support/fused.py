@@ -1,0 +1,136 @@
+"""Policies with a compiled loop, played through it, by asking and telling, or by turns."""
+
+import hashlib
+
+import numpy as np
+
+from bdes_framework import (
+    Diagnostics,
+    Environment,
+    FusedEnvironment,
+    FusedPolicy,
+    HasDiagnostics,
+    Policy,
+    Problem,
+    Record,
+    load_plugins,
+)
+
+PLUGINS = load_plugins()
+NOISES: list[object] = [None, {"use": "gaussian", "sigma": 0.3}, "none"]
+LAMS = (0.0, 0.2, 1.0)
+
+Case = tuple[str, dict[str, object]]
+Pieces = list[tuple[bool, int]]
+"""Numbers of rounds to play, and whether each through the compiled loop."""
+
+BASELINES: list[Case] = [
+    ("aae", {}),
+    ("aae", {"delta": 1.0}),
+    ("discounted-ucb", {}),
+    ("discounted-ucb", {"gamma": 0.6}),
+    ("discounted-ucb", {"xi": 0.01, "B": 0.5}),
+    ("exp3", {}),
+    ("exp3", {"gamma": 1.0}),
+    ("exp3", {"gamma": 0.5}),
+    ("sliding-window-ucb", {}),
+    ("sliding-window-ucb", {"tau": 3}),
+    ("sliding-window-ucb", {"tau": 50, "xi": 0.05}),
+    ("thompson", {}),
+    ("thompson", {"alpha": 0.3, "beta": 0.01}),
+    ("ucb1", {}),
+    ("ucb1", {"exploration": 0.1}),
+]
+POLICIES: list[Case] = [
+    ("exp3p", {}),
+    ("exp3p", {"delta": 0.9}),
+    ("wide-ucb", {}),
+    ("wide-ucb", {"exploration": 0.1}),
+    ("etc", {"planner": "best-cycle"}),
+    ("etc", {"planner": "best-cycle", "tuning": "paper"}),
+    ("etc-unknown-arm", {"planner": "best-cycle"}),
+    ("etc-unknown-arm", {"planner": "best-cycle", "tuning": "paper"}),
+    ("sticky", {}),
+    ("unknown-lambda", {"planner": "best-cycle"}),
+    ("unknown-lambda", {"planner": "best-cycle", "tuning": "paper"}),
+    ("auto", {}),
+]
+
+
+def fused(policy: Policy) -> FusedPolicy:
+    assert isinstance(policy, FusedPolicy)
+    return policy
+
+
+def environment(n_arms: int, seed: int, noise: object = None) -> Environment:
+    """Return random arms; lam is one of ``LAMS``, by the seed."""
+    rng = np.random.default_rng(seed)
+    return PLUGINS.environment(
+        "bernoulli",
+        seed=seed,
+        r=rng.random(n_arms),
+        b=rng.random(n_arms),
+        lam=LAMS[seed % 3],
+        noise=noise,
+    )
+
+
+def policy_for(case: Case, problem: Problem, seed: int) -> FusedPolicy:
+    name, parameters = case
+    return fused(PLUGINS.policy(name, problem, seed=seed, **parameters))
+
+
+def diagnostics_of(policy: Policy) -> Diagnostics:
+    assert isinstance(policy, HasDiagnostics)
+    return policy.diagnostics()
+
+
+def assert_same_diagnostics(one: Policy, other: Policy) -> None:
+    first, second = diagnostics_of(one), diagnostics_of(other)
+    assert first.keys() == second.keys()
+    for key, value in first.items():
+        assert np.asarray(value).tobytes() == np.asarray(second[key]).tobytes(), key
+
+
+def play_in_pieces(
+    policy: FusedPolicy, world: Environment, pieces: Pieces
+) -> tuple[list[int], list[float]]:
+    """Play pieces of rounds, each either through the compiled loop or by asking and telling."""
+    assert isinstance(world, FusedEnvironment)
+    arms: list[int] = []
+    rewards: list[float] = []
+    for compiled, n in pieces:
+        if compiled:
+            record = Record.empty(n)
+            policy.play(world.open_rounds(n), record)
+            arms += record.arms.tolist()
+            rewards += record.rewards.tolist()
+            continue
+        end = len(arms) + n
+        while len(arms) < end:
+            block = policy.ask(end - len(arms))
+            outcome = world.pull(block)
+            policy.tell(outcome.rewards)
+            arms += block.tolist()
+            rewards += outcome.rewards.tolist()
+    return arms, rewards
+
+
+def digest() -> str:
+    """Play every case both ways and hash arms, rewards and diagnostics."""
+    found = hashlib.sha256()
+    plays = [
+        (case, Problem(n_arms, horizon), 9, noise)
+        for case in BASELINES
+        for n_arms, horizon, noise in ((5, 1500, None), (2, 400, NOISES[1]))
+    ]
+    plays += [(case, Problem(3, 1500, 0.2, replenishing_arm=2), 10, None) for case in POLICIES]
+    for case, problem, seed, noise in plays:
+        for compiled in (True, False):
+            policy = policy_for(case, problem, seed=9)
+            world = environment(problem.n_arms, seed, noise)
+            arms, rewards = play_in_pieces(policy, world, [(compiled, problem.horizon)])
+            found.update(np.array(arms).tobytes() + np.array(rewards).tobytes())
+            for key, value in sorted(diagnostics_of(policy).items()):
+                found.update(key.encode() + np.asarray(value).tobytes())
+    return found.hexdigest()
