@@ -20,7 +20,15 @@ from bdes_framework import (
     fresh_state,
     sweep_information,
 )
-from bdes_policies.posterior.drawing import bring_back, from_logit, unpack
+from bdes_policies.posterior.backtracking import (
+    Instances,
+    Observations,
+    Shrinkage,
+    Steps,
+    backtrack,
+    from_logit,
+    unpack,
+)
 from bdes_policies.posterior.modes import (
     FARTHEST,
     Draw,
@@ -245,22 +253,19 @@ class Posterior:
         """Return instances some steps from modes, shorter ones where the log contradicts."""
         n, k = len(modes), self._n_arms
         r, b, lam, state = np.empty((n, k)), np.empty((n, k)), np.empty(n), np.empty(n)
-        self.rows_swept += bring_back(
-            self._arms,
-            self._rewards,
-            self._q0,
-            self._prior.lam if self._prior.known else -1.0,
+        known_lam = self._prior.lam if self._prior.known else -1.0
+        around = Steps(
             np.array([mode.centre for mode in modes]),
             steps,
             np.array([mode.scale_is_known for mode in modes]),
             np.array([mode.likelihood for mode in modes]),
             expected_loss,
-            falls,
-            by,
-            r,
-            b,
-            lam,
-            state,
+        )
+        self.rows_swept += backtrack(
+            Observations(self._arms, self._rewards, self._q0, known_lam),
+            around,
+            Shrinkage(by, falls),
+            Instances(r, b, lam, state),
         )
         found = zip(r, b, lam.tolist(), state.tolist(), strict=True)
         return [(Draw(its_r, its_b, rate), q) for its_r, its_b, rate, q in found]

@@ -1,4 +1,4 @@
-"""A quick, compiled plan for one drawn instance: good enough to act on, not a certificate.
+"""Fast approximate planning for one drawn instance, compiled and without a proven bound.
 
 A policy that plans for several draws at every one of its hundreds of epochs needs a plan in
 tens of microseconds to a millisecond; the registered planners take from milliseconds, where
@@ -19,14 +19,14 @@ from bdes_framework import FloatArray, IntArray, compiled
 
 STATES = 64
 """At which values are kept."""
-MOST_STEPS = 256
+MAX_STEPS = 256
 MEMORIES = 8.0
 """How many times 1/lam to look ahead."""
-FEWEST_ROUNDS = 48
+MIN_ROUNDS = 48
 
 
 class Lookahead(NamedTuple):
-    """Values on a grid, and the arms they are for."""
+    """A plan: the value function on a grid of states, and the arms it is for."""
 
     values: FloatArray
     """Shape (steps + 1, states): the best value of n steps from each state of the grid."""
@@ -55,20 +55,20 @@ def look_ahead(
     q: float,
     left: int,
     states: int = STATES,
-    most_steps: int = MOST_STEPS,
+    max_steps: int = MAX_STEPS,
 ) -> tuple[float, Lookahead]:
-    """Return the value a round of the rounds left from state ``q``, and how to earn it."""
-    # The states that any arms lead to: others than the useful ones may be weighed, too.
+    """Return the value per round of the rounds left from state ``q``, and the plan."""
+    # The states that any arms lead to: plans of other arms may be compared, too.
     low, high = min(q, b.min()), max(q, b.max())
     arms = useful_arms(r, b)
     r, b = r[arms], b[arms]
     ahead = float(left)
     if lam * left > MEMORIES:
-        ahead = max(MEMORIES / lam, float(FEWEST_ROUNDS))
+        ahead = max(MEMORIES / lam, float(MIN_ROUNDS))
     to_the_end = left <= 2.0 * ahead
     if to_the_end:
         ahead = float(left)
-    rounds = math.ceil(ahead / most_steps)
+    rounds = math.ceil(ahead / max_steps)
     steps = math.ceil(ahead / rounds)
     per_state = (states - 1) / (high - low) if high > low else 0.0
     values = np.zeros((steps + 1, states))

@@ -1,4 +1,4 @@
-"""Learn from every pull, draw what the log allows for, plan, and do it again."""
+"""The policy ``posterior``: fit all pulls, draw instances, plan for each, follow one plan."""
 
 import math
 
@@ -23,29 +23,29 @@ from bdes_framework import (
 from bdes_policies.checks import a_spread_of_logits, at_least_one, between_0_and_1, positive
 from bdes_policies.exploration.phases import check_told
 from bdes_policies.exploration.scripted import LONGEST_BLOCK
+from bdes_policies.posterior.deviates import CorrelatedDeviates
 from bdes_policies.posterior.estimating import Posterior
+from bdes_policies.posterior.information_gain import CandidatePlan, choose_plan, plan_roughly
 from bdes_policies.posterior.lookahead import Lookahead, follow, look_ahead
-from bdes_policies.posterior.luck import Luck
 from bdes_policies.posterior.modes import Draw, RatePrior
-from bdes_policies.posterior.weighing import Prospect, prospect, what_to_follow
 
-_FEWEST_ROUNDS = 2
-"""An epoch's least rounds."""
+_MIN_ROUNDS = 2
+"""Of an epoch."""
 _FIRST_REDRAW = 0.003
 _FIRST_ROUNDS = 1000
-"""In the first rounds draws are cheap and are made oftener: an arm that had bad luck gets its
-second chance from a lucky draw only."""
-_FEWEST_PLAYS = 2.0
-"""Times log T: what every arm is played where the state has moved, in stints of ``_STINT``."""
+"""In the first rounds draws are cheap and are made more often: an arm whose first rewards were
+poor is tried again only after an optimistic draw."""
+_MIN_PLAYS = 2.0
+"""Times log T: how often every arm is played where the state has moved, ``_STINT`` in a row."""
 _STINT = 6
-_MOST_SPENT = (0.25, 0.05)
+_MAX_SHARES = (0.25, 0.05)
 """Shares of the rounds so far, and of all, that playing arms that often may take."""
 _TRIAL = 0.25
 """The part of 1/lam pulls that shows something of an arm's end state."""
 _UNKNOWN_DEVIATION = 4.0
 _SHOWN_STEPS = 400
-_LONGEST_CYCLE = 64
-_LONGEST_TEXT = 200
+_MAX_CYCLE = 64
+_MAX_TEXT = 200
 
 
 @frozen
@@ -56,26 +56,26 @@ class PosteriorConfig:
     likelihood of every pull is explicit. In epochs that grow with the rounds played: fit
     (r, b, lam) to all pulls; draw some instances from the posterior; plan roughly for each,
     from the state that the arms really pulled have led to under it and for the rounds really
-    left; follow what costs least for what it tells which draw is true, or a long shot that is
-    worth its price. As long as the state has surely not moved that is Thompson sampling. Draws
-    narrow as the end comes nearer, when there is less and less to explore for.
+    left; follow the plan with the least squared regret per information gain, or an optimistic
+    candidate that is worth its price. As long as the state has surely not moved that is Thompson
+    sampling. Draws narrow as the end comes nearer, when there is less and less to explore for.
 
     Parameters
     ----------
-    lam_prior : float or nothing
+    lam_prior : float | None
         A prediction of lam, between 0 and 1, neither of them: where lam is not known. Without
         one, lam is taken to be about 1/T, give or take several orders of magnitude.
     lam_deviation : float
         The standard deviation of the prediction, in logit lam: 2.3 is a factor of 10.
     trust_lam : bool
-        False: play as if lam had not been told.
+        False: play as if lam were not known.
     growth : float
         Fit anew when the log has grown by this share, between 0 and 1.
     redraw : float
         Draw and plan anew when the log has grown by this share, between 0 and 1, and after
-        every fit. Every draw is held against the whole log, which is much of the work.
+        every fit. Every draw is compared with the whole log, which is much of the work.
     draws : int
-        How many instances to draw. Every plan is held against every draw: a hundred of them take
+        How many instances to draw. Every plan is evaluated under every draw: a hundred draws take
         a hundred times as long for that as ten.
     width : float
         What the deviations of draws are multiplied by, times a factor that falls to 0 at the
@@ -94,7 +94,7 @@ class PosteriorConfig:
 
 
 def rate_prior(config: PosteriorConfig, problem: Problem) -> RatePrior:
-    """Return what is known of lam: the truth, a prediction, or next to nothing."""
+    """Return the prior of lam: its true value, a prediction, or a wide one around 1/T."""
     if problem.lam is not None and config.trust_lam:
         return RatePrior(problem.lam, 1.0, known=True, starts=(problem.lam,))
     slow = 1.0 / (problem.horizon + 1.0)
@@ -104,8 +104,8 @@ def rate_prior(config: PosteriorConfig, problem: Problem) -> RatePrior:
     return RatePrior(centre, deviation, known=False, starts=(slow, math.sqrt(slow), 0.5))
 
 
-class Log:
-    """All arms pulled and rewards told, in arrays that grow by doubling."""
+class PullHistory:
+    """All arms pulled and rewards observed, in arrays that grow by doubling."""
 
     def __init__(self) -> None:
         self._arms = np.empty(1024, dtype=np.int64)
@@ -119,11 +119,11 @@ class Log:
 
     @property
     def rewards(self) -> NDArray[np.float32]:
-        """All rewards told: half as long as floats usually are, and exact for 0 and 1."""
+        """All rewards observed, in single precision, which is exact for 0 and 1."""
         return self._rewards[: self.size]
 
     def add(self, arms: IntArray, rewards: FloatArray) -> None:
-        """Write down a block."""
+        """Append a block of pulls."""
         stop = self.size + arms.size
         if stop > self._arms.size:
             room = max(2 * self._arms.size, stop)
@@ -137,13 +137,13 @@ class Log:
 
 
 @define(eq=False)
-class _Course:
+class _ActivePlan:
     """The plan that is being followed."""
 
     draw: Draw
     state: float
     value: float
-    """What it promises, a round."""
+    """Expected reward per round."""
     plan: Lookahead
 
 
@@ -161,129 +161,129 @@ class PosteriorPolicy:
         self._posterior = Posterior(
             problem.n_arms, problem.q0 / self._unit, rate_prior(config, problem)
         )
-        self._log = Log()
+        self._history = PullHistory()
         self._block = np.empty(0, dtype=np.int64)
-        self._told = self._asked = 0
+        self._n_told = self._asked = 0
         self._plays = np.zeros(problem.n_arms, dtype=np.int64)
         self._fit_at = 0
-        self._luck = Luck(config.draws, problem.n_arms, rng)
+        self._deviates = CorrelatedDeviates(config.draws, problem.n_arms, rng)
         self._n_fits = 0
         self._n_plans = 0
-        self._course: _Course | None = None
-        self._notes: list[tuple[int, FloatArray, FloatArray, FloatArray]] = []
+        self._active: _ActivePlan | None = None
+        self._snapshots: list[tuple[int, FloatArray, FloatArray, FloatArray]] = []
 
-    # -- the contract -----------------------------------------------------------------------
+    # -- Policy ------------------------------------------------------------------------------
 
     def ask(self, limit: int) -> IntArray:
         """Return the next arms of the plan, or of a new one."""
-        if self._told == self._block.size:
+        if self._n_told == self._block.size:
             self._next_block()
-        self._asked = n = min(limit, self._block.size - self._told, LONGEST_BLOCK)
-        return self._block[self._told : self._told + n].copy()
+        self._asked = n = min(limit, self._block.size - self._n_told, LONGEST_BLOCK)
+        return self._block[self._n_told : self._n_told + n].copy()
 
     def tell(self, rewards: FloatArray) -> None:
-        """Write the rewards down."""
+        """Append the rewards to the history."""
         check_told(rewards, self._asked)
         if not ((rewards >= 0) & (rewards <= 1)).all():
             raise InvalidValueError(f"rewards must lie in [0, 1], got {rewards.tolist()[:5]!r}")
-        self._log.add(self._block[self._told : self._told + rewards.size], rewards)
-        self._told += rewards.size
+        self._history.add(self._block[self._n_told : self._n_told + rewards.size], rewards)
+        self._n_told += rewards.size
         self._asked = 0
 
     # -- epochs -----------------------------------------------------------------------------
 
     def _next_block(self) -> None:
-        t = self._log.size
+        t = self._history.size
         left = self._horizon - t
         if left == 0:
             raise ContractError("asked for more rounds than the problem's horizon has")
         if t >= self._fit_at:
             self._fit()
-            self._fit_at = t + max(_FEWEST_ROUNDS, int(self._config.growth * t))
-        neglected = self._neglected(t)
-        if neglected is not None:
-            self._follow(np.full(min(_STINT, left), neglected, dtype=np.int64), None)
-            self._plays[neglected] += self._block.size
+            self._fit_at = t + max(_MIN_ROUNDS, int(self._config.growth * t))
+        arm = self._underplayed_arm(t)
+        if arm is not None:
+            self._follow(np.full(min(_STINT, left), arm, dtype=np.int64), None)
+            self._plays[arm] += self._block.size
             self._fit_at = t + self._block.size
             return
-        course = self._choose(left)
+        active = self._choose(left)
         share = min(self._config.redraw, _FIRST_REDRAW * (1 + t / _FIRST_ROUNDS))
-        rounds = max(_FEWEST_ROUNDS, int(share * t))
+        rounds = max(_MIN_ROUNDS, int(share * t))
         block = np.empty(min(rounds, self._fit_at - t, left), dtype=np.int64)
-        follow(course.plan, course.state, block)
-        n = _until_doubled(block, self._plays, self._allowance(course.draw.lam, left))
+        follow(active.plan, active.state, block)
+        n = _until_doubled(block, self._plays, self._allowance(active.draw.lam, left))
         if n < block.size:
             self._fit_at = t + n
-        self._follow(block[:n], course)
+        self._follow(block[:n], active)
         self._n_plans += 1
 
-    def _follow(self, block: IntArray, course: _Course | None) -> None:
-        self._block, self._course, self._told = block, course, 0
+    def _follow(self, block: IntArray, active: _ActivePlan | None) -> None:
+        self._block, self._active, self._n_told = block, active, 0
 
-    def _neglected(self, t: int) -> int | None:
-        """Return an arm that was played too little to be given up, if there is one.
+    def _underplayed_arm(self, t: int) -> int | None:
+        """Return an arm that was played too little to be given up, or None.
 
-        Thompson sampling gives an arm that had bad luck at first its second chance by and by.
-        Where the state moves, draws hardly change for long, and there are too few of them for
-        that: now and then the best arm would be lost for good.
+        Thompson sampling tries an arm whose first rewards were poor again in time. Where the state
+        moves, draws change too slowly, and are too few, for that: the best arm might be lost.
         """
         if not self._posterior.has_moved:
             return None
-        most = min(share * n for share, n in zip(_MOST_SPENT, (t, self._horizon), strict=True))
-        wanted = min(_FEWEST_PLAYS * math.log(self._horizon), most / self._n_arms)
+        most = min(share * n for share, n in zip(_MAX_SHARES, (t, self._horizon), strict=True))
+        wanted = min(_MIN_PLAYS * math.log(self._horizon), most / self._n_arms)
         arm = int(self._plays.argmin())
         return arm if self._plays[arm] < wanted else None
 
     def _allowance(self, lam: float, left: int) -> int:
-        """Return for how many pulls an arm may be tried even if that more than doubles its plays.
+        """Return how many pulls an arm may be tried for even if that more than doubles its plays.
 
         An end state shows after a part of 1/lam pulls, a pay-off at once.
         """
         if lam * left <= 1.0:
-            return _FEWEST_ROUNDS
-        return max(_FEWEST_ROUNDS, int(_TRIAL / lam))
+            return _MIN_ROUNDS
+        return max(_MIN_ROUNDS, int(_TRIAL / lam))
 
     def _fit(self) -> None:
-        self._posterior.fit(self._log.arms, self._log.rewards)
+        self._posterior.fit(self._history.arms, self._history.rewards)
         self._n_fits += 1
-        if not self._notes or self._log.size >= 2 * self._notes[-1][0]:
-            self._notes.append(self._estimates())
+        if not self._snapshots or self._history.size >= 2 * self._snapshots[-1][0]:
+            self._snapshots.append(self._estimates())
 
-    def _choose(self, left: int) -> _Course:
-        """Return what to follow.
+    def _choose(self, left: int) -> _ActivePlan:
+        """Return the plan to follow.
 
-        Where the state may have moved: the long shot that promises most, if with its price taken
-        off that is more than the draws do on average; or else what costs least for what it tells.
-        Where it has not, under any mode: the draw that promises most, of draws with the same r;
-        since b and lam hardly count then, that is Thompson sampling.
+        Where the state may have moved: the optimistic candidate of the highest value, if with its
+        price taken off that is more than the draws' average; otherwise the plan chosen by
+        information-directed sampling. Where it has not, under any mode: the plan of the highest
+        value, of draws with the same r; b and lam hardly count then: that is Thompson sampling.
         """
-        luck = self._luck.after(self._log.size, self._posterior.rate_of_change)
-        draws = self._posterior.draws(luck, self._rng, self._config.width, left)
-        found = [prospect(draw, self._now(draw, state), left) for draw, state in draws]
+        deviates = self._deviates.after(self._history.size, self._posterior.rate_of_change)
+        draws = self._posterior.draws(deviates, self._rng, self._config.width, left)
+        candidates = [plan_roughly(draw, self._now(draw, state), left) for draw, state in draws]
         if not self._posterior.may_have_moved:
-            return _with_care(max(found, key=lambda one: one.value), left)
-        shot, worth = None, sum(one.value for one in found) / len(found)
+            return _plan_finely(max(candidates, key=lambda one: one.value), left)
+        optimistic, worth = None, sum(one.value for one in candidates) / len(candidates)
         for draw, state, price in self._posterior.long_shots(left):
-            one = prospect(draw, self._now(draw, state), left)
+            one = plan_roughly(draw, self._now(draw, state), left)
             if (1 - price) * one.value > worth:
-                shot, worth = one, (1 - price) * one.value
-        if shot is not None:
-            return _with_care(shot, left)
-        return _with_care(found[what_to_follow(found, self._posterior.rate_of_change, left)], left)
+                optimistic, worth = one, (1 - price) * one.value
+        if optimistic is not None:
+            return _plan_finely(optimistic, left)
+        chosen = choose_plan(candidates, self._posterior.rate_of_change, left)
+        return _plan_finely(candidates[chosen], left)
 
     def _now(self, draw: Draw, state: float) -> float:
         """Return the state after the pulls made since the fit, if this draw is true."""
-        arms = self._log.arms[self._posterior.n_pulls :]
+        arms = self._history.arms[self._posterior.n_pulls :]
         return sweep_states(draw.b, draw.lam, state, arms, np.empty(arms.size))
 
-    # -- what it shows ----------------------------------------------------------------------
+    # -- diagnostics -------------------------------------------------------------------------
 
     def _estimates(self) -> tuple[int, FloatArray, FloatArray, FloatArray]:
         best = self._posterior.best
         estimates = np.concatenate([best.r, best.b, [best.lam]])
         low, high = self._posterior.intervals()
         scale = np.repeat([1 / self._unit, self._unit, 1.0], [self._n_arms, self._n_arms, 1])
-        return self._log.size, scale * estimates, scale * low, scale * high
+        return self._history.size, scale * estimates, scale * low, scale * high
 
     def diagnostics(self) -> Diagnostics:
         """Return estimates with 95 % intervals, now and over time, epochs and the plan."""
@@ -298,37 +298,37 @@ class PosteriorPolicy:
         for name, values in zip(("hat", "low", "high"), self._estimates()[1:], strict=True):
             shown[f"r_{name}"], shown[f"b_{name}"] = values[:k], values[k : 2 * k]
             shown[f"lam_{name}"] = float(values[-1])
-        shown["fitted_after"] = np.array([note[0] for note in self._notes])
+        shown["fitted_after"] = np.array([each[0] for each in self._snapshots])
         for index, name in enumerate(("hat", "low", "high"), start=1):
-            over_time = np.array([note[index] for note in self._notes])
+            over_time = np.array([each[index] for each in self._snapshots])
             shown[f"r_{name}_over_time"] = over_time[:, :k]
             shown[f"b_{name}_over_time"] = over_time[:, k : 2 * k]
             shown[f"lam_{name}_over_time"] = over_time[:, -1]
-        return shown if self._course is None else shown | self._planned(self._course)
+        return shown if self._active is None else shown | self._planned(self._active)
 
-    def _planned(self, course: _Course) -> dict[str, DiagnosticValue]:
+    def _planned(self, active: _ActivePlan) -> dict[str, DiagnosticValue]:
         steps = _SHOWN_STEPS
-        if course.plan.to_the_end:
-            steps = min(steps, course.plan.values.shape[0] - 1)
-        arms = np.empty(steps * course.plan.rounds, dtype=np.int64)
-        follow(course.plan, course.state, arms)
+        if active.plan.to_the_end:
+            steps = min(steps, active.plan.values.shape[0] - 1)
+        arms = np.empty(steps * active.plan.rounds, dtype=np.int64)
+        follow(active.plan, active.state, arms)
         text = " ".join(f"{arm}×{n}" for arm, n in _runs(arms))
         return {
-            "drawn_r": course.draw.r / self._unit,
-            "drawn_b": course.draw.b * self._unit,
-            "drawn_lam": course.draw.lam,
-            "state": course.state * self._unit,
-            "plan": text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…",
-            "plan_value": course.value,
-            "cycle": _cycle(arms[:: course.plan.rounds]),
-            "cycle_rounds": course.plan.rounds,
+            "drawn_r": active.draw.r / self._unit,
+            "drawn_b": active.draw.b * self._unit,
+            "drawn_lam": active.draw.lam,
+            "state": active.state * self._unit,
+            "plan": text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…",
+            "plan_value": active.value,
+            "cycle": _cycle(arms[:: active.plan.rounds]),
+            "cycle_rounds": active.plan.rounds,
         }
 
 
-def _with_care(one: Prospect, left: int) -> _Course:
-    """Return a better plan for the same draw."""
+def _plan_finely(one: CandidatePlan, left: int) -> _ActivePlan:
+    """Return a plan for the same draw on a finer grid."""
     value, plan = look_ahead(one.draw.r, one.draw.b, one.draw.lam, one.state, left)
-    return _Course(one.draw, one.state, value, Lookahead(*plan))
+    return _ActivePlan(one.draw, one.state, value, Lookahead(*plan))
 
 
 @compiled
@@ -359,7 +359,7 @@ def _cycle(arms: IntArray) -> IntArray:
     First the state is brought to where it is to stay, and the last steps may be greedy.
     """
     middle = arms[arms.size // 4 : arms.size - arms.size // 4]
-    for period in range(1, min(_LONGEST_CYCLE, middle.size // 2) + 1):
+    for period in range(1, min(_MAX_CYCLE, middle.size // 2) + 1):
         if np.array_equal(middle[period:], middle[:-period]):
             return middle[:period].copy()
     return np.empty(0, dtype=np.int64)

@@ -22,11 +22,11 @@ from bdes_framework import (
     simulate,
 )
 from bdes_framework.experiment.arms import ArmsConfig, make_arms
+from bdes_policies.posterior.deviates import CorrelatedDeviates
 from bdes_policies.posterior.estimating import Posterior
+from bdes_policies.posterior.information_gain import plan_roughly
 from bdes_policies.posterior.lookahead import follow, look_ahead, useful_arms
-from bdes_policies.posterior.luck import Luck
 from bdes_policies.posterior.modes import Draw, RatePrior
-from bdes_policies.posterior.weighing import prospect
 from tests.support.noiseless import PLUGINS, array, build, click_bait, diagnostics_of, number, play
 
 # -- plans ----------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def test_a_plan_for_part_of_the_rounds_left_earns_what_the_best_earns_in_the_lon
 def test_a_rough_plan_promises_nearly_what_a_careful_one_does(left: int) -> None:
     for instance in drawn_instances(30, 4):
         r, b, lam, q = instance.r, instance.b, instance.lam, instance.q0
-        rough = prospect(Draw(r, b, lam), q, left).value
+        rough = plan_roughly(Draw(r, b, lam), q, left).value
         assert rough == pytest.approx(look_ahead(r, b, lam, q, left)[0], rel=0.005)
 
 
@@ -149,8 +149,8 @@ def test_draws_scatter_no_wider_than_the_intervals_say_and_little_less() -> None
     rewards = (rng.random(arms.size) < instance.expected_rewards(arms)).astype(float)
     posterior = fitted(instance, arms, rewards, known=False)
     left = 18_000
-    luck = rng.standard_normal((400, 7))
-    draws = posterior.draws(luck, rng, 1 / width_of_draws(posterior, left), left)
+    normal = rng.standard_normal((400, 7))
+    draws = posterior.draws(normal, rng, 1 / width_of_draws(posterior, left), left)
     low, high = posterior.intervals()
     assert (high < 1).all()  # draws are kept below 1
     said = np.log(high / low) / (2 * 1.96)
@@ -176,11 +176,11 @@ def test_end_states_that_cannot_be_of_use_any_more_are_not_explored() -> None:
     arms = np.repeat([0, 1], 200)
     rewards = (rng.random(arms.size) < instance.expected_rewards(arms)).astype(float)
     posterior = fitted(instance, arms, rewards, known=True)
-    luck = rng.standard_normal((300, 7))
-    luck[:, 2:] = 0.0  # only b is drawn
+    normal = rng.standard_normal((300, 7))
+    normal[:, 2:] = 0.0  # only b is drawn
 
     def scatter(left: int) -> FloatArray:
-        draws = posterior.draws(luck, rng, 0.5, left)
+        draws = posterior.draws(normal, rng, 0.5, left)
         return np.asarray(np.log([draw.b for draw, _ in draws]).std(axis=0))
 
     many, few = int(16 / instance.lam), int(2 / instance.lam)
@@ -197,10 +197,10 @@ def test_draws_come_ever_closer_to_the_mode_as_the_end_comes_nearer() -> None:
     arms = np.repeat([0, 1, 0, 1, 0, 1, 0, 1], 400)
     rewards = (rng.random(arms.size) < instance.expected_rewards(arms)).astype(float)
     posterior = fitted(instance, arms, rewards, known=False)
-    luck = rng.standard_normal((300, 7))
+    normal = rng.standard_normal((300, 7))
 
     def scatter(left: int) -> FloatArray:
-        draws = posterior.draws(luck, rng, 0.5, left)
+        draws = posterior.draws(normal, rng, 0.5, left)
         return np.asarray(np.log([[*draw.r, draw.lam] for draw, _ in draws]).std(axis=0))
 
     early, late, last = scatter(100_000), scatter(3_000), scatter(1)
@@ -214,8 +214,8 @@ def test_while_the_state_has_hardly_moved_pay_offs_are_drawn_as_their_beta_poste
     rewards = np.concatenate([np.arange(n) < k for n, k in zip(plays, paid, strict=True)])
     posterior = fitted(Instance([0.5] * 3, [0.5] * 3, 1e-9), arms, rewards.astype(float), True)
     rng = np.random.default_rng(1)
-    luck = rng.normal(size=(9000, 7))
-    draws = posterior.draws(np.hstack([luck, luck[:, 4:]]), rng, 1.0, 9)
+    normal = rng.normal(size=(9000, 7))
+    draws = posterior.draws(np.hstack([normal, normal[:, 4:]]), rng, 1.0, 9)
     drawn = np.array([draw.r for draw, _ in draws])
     for arm, (n, k) in enumerate(zip(plays, paid, strict=True)):
         low, middle, high = np.quantile(rng.beta(k + 1, n - k + 1, 100_000), (0.05, 0.5, 0.95))
@@ -235,11 +235,11 @@ def test_a_draw_that_the_log_contradicts_is_brought_back() -> None:
     posterior = fitted(instance, arms, rewards, known=False)
     best = posterior.best
     most = likelihood_of(Instance(best.r, best.b, best.lam), arms, rewards).value
-    luck = rng.standard_normal((200, 7))
+    normal = rng.standard_normal((200, 7))
     left = 3_000
     for width in (1.0, 5.0):
-        draws = posterior.draws(luck, rng, width / width_of_draws(posterior, left), left)
-        for (draw, _), deviates in zip(draws, luck, strict=True):
+        draws = posterior.draws(normal, rng, width / width_of_draws(posterior, left), left)
+        for (draw, _), deviates in zip(draws, normal, strict=True):
             value = likelihood_of(Instance(draw.r, draw.b, draw.lam), arms, rewards).value
             assert most - value <= 0.5 * width**2 * float(deviates @ deviates) + 2.1
 
@@ -260,8 +260,8 @@ def test_luck_changes_as_fast_as_the_state_forgets_but_afresh_where_it_has_not_m
     rounds: int, kept: float
 ) -> None:
     n_arms = 6000
-    luck = Luck(8, n_arms, np.random.default_rng(6))
-    before, after = luck.after(10, 0.1), luck.after(10 + rounds, 0.1)
+    deviates = CorrelatedDeviates(8, n_arms, np.random.default_rng(6))
+    before, after = deviates.after(10, 0.1), deviates.after(10 + rounds, 0.1)
     of_b, of_lam, of_r, of_r_afresh = np.split(
         np.arange(3 * n_arms + 1), [n_arms, n_arms + 1, 2 * n_arms + 1]
     )
@@ -279,7 +279,7 @@ def test_luck_changes_as_fast_as_the_state_forgets_but_afresh_where_it_has_not_m
 
 def arms_asked(policy: Policy, instance: Instance, horizon: int, limits: list[int]) -> IntArray:
     """Ask with limits in turn; rewards are a fixed function of round and arm."""
-    luck = np.random.default_rng(9).random(horizon)
+    uniforms = np.random.default_rng(9).random(horizon)
     arms: list[int] = []
     for limit in itertools.cycle(limits):
         if len(arms) == horizon:
@@ -287,7 +287,7 @@ def arms_asked(policy: Policy, instance: Instance, horizon: int, limits: list[in
         block = policy.ask(min(limit, horizon - len(arms)))
         arms += block.tolist()
         means = instance.expected_rewards(np.array(arms))[-block.size :]
-        policy.tell((luck[len(arms) - block.size : len(arms)] < means).astype(float))
+        policy.tell((uniforms[len(arms) - block.size : len(arms)] < means).astype(float))
     raise AssertionError
 
 
@@ -297,9 +297,9 @@ def test_arms_depend_neither_on_limits_nor_on_whether_an_untrusted_lam_is_told(l
     unknown = Problem(3, horizon)
     together = arms_asked(build("posterior", unknown), instance, horizon, [horizon])
     apart = arms_asked(build("posterior", unknown), instance, horizon, [1, 2, 31, 4])
-    told = build("posterior", Problem(3, horizon, 0.123), trust_lam=False)
+    untrusted = build("posterior", Problem(3, horizon, 0.123), trust_lam=False)
     np.testing.assert_array_equal(together, apart)
-    np.testing.assert_array_equal(together, arms_asked(told, instance, horizon, [horizon]))
+    np.testing.assert_array_equal(together, arms_asked(untrusted, instance, horizon, [horizon]))
 
 
 @define
@@ -316,9 +316,9 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Offered:
     really_draw, really_shoot = Posterior.draws, Posterior.long_shots
 
     def draws(
-        self: Posterior, luck: FloatArray, rng: Generator, width: float, left: int
+        self: Posterior, normal: FloatArray, rng: Generator, width: float, left: int
     ) -> list[tuple[Draw, float]]:
-        found = really_draw(self, luck, rng, width, left)
+        found = really_draw(self, normal, rng, width, left)
         offered.draws = [draw for draw, _ in found]
         offered.shots = []
         offered.moved = self.may_have_moved
@@ -481,8 +481,8 @@ def mean_regret(name: str, lam: float, horizon: int, seeds: range) -> float:
     for seed in seeds:
         instance, best = best_value(seed, lam, horizon)
         world = PLUGINS.environment("bernoulli", seed=seed, r=instance.r, b=instance.b, lam=lam)
-        told = None if name == "posterior" else lam
-        problem = Problem(5, horizon, told, int(instance.b.argmax()))
+        known_lam = None if name == "posterior" else lam
+        problem = Problem(5, horizon, known_lam, int(instance.b.argmax()))
         policy = PLUGINS.policy(name, problem, seed=seed)
         lost.append(best - simulate(world, policy, horizon, keep=False).total_mean)
     return float(np.mean(lost))

@@ -9,21 +9,29 @@ import pytest
 
 from bdes_framework import FloatArray, Instance, IntArray, Problem, likelihood_of
 from bdes_policies.posterior.estimating import Posterior
+from bdes_policies.posterior.information_gain import (
+    CandidatePlan,
+    choose_plan,
+    evaluate_plans,
+    information_gain,
+    plan_roughly,
+)
 from bdes_policies.posterior.lookahead import follow, look_ahead
 from bdes_policies.posterior.modes import Draw, RatePrior
-from bdes_policies.posterior.weighing import Prospect, outcomes, prospect, told, what_to_follow
 from tests.support.noiseless import PLUGINS, build, diagnostics_of, number, play
 
 # -- what candidates earn, and tell -----------------------------------------------------------
 
 
-def weighed(
+def evaluated(
     instance: Instance, candidates: IntArray, rounds: int, left: int
 ) -> tuple[FloatArray, FloatArray]:
-    one = prospect(Draw(instance.r, instance.b, instance.lam), instance.q0, left)
+    one = plan_roughly(Draw(instance.r, instance.b, instance.lam), instance.q0, left)
     totals, means = np.empty(len(candidates)), np.empty(candidates.shape)
     draw = one.draw
-    outcomes(one.plan, one.state, draw.r, draw.b, draw.lam, candidates, rounds, left, totals, means)
+    evaluate_plans(
+        one.plan, one.state, draw.r, draw.b, draw.lam, candidates, rounds, left, totals, means
+    )
     return totals, means
 
 
@@ -34,7 +42,7 @@ def test_a_candidate_earns_its_rounds_and_the_best_of_those_after(lam: float, ro
     instance = Instance(rng.random(3), rng.random(3), lam, 0.7)
     candidates = rng.integers(0, 3, (4, 6))
     left = 80
-    totals, means = weighed(instance, candidates, rounds, left)
+    totals, means = evaluated(instance, candidates, rounds, left)
     for steps, total, mean in zip(candidates, totals, means, strict=True):
         arms = np.repeat(steps, rounds)
         rewards = instance.expected_rewards(arms)
@@ -59,7 +67,7 @@ def test_with_many_rounds_left_candidates_differ_by_what_the_planner_says(lam: f
     instance = Instance([0.9, 0.5, 0.2], [0.1, 0.6, 1.0], lam, 0.5)
     candidates = np.repeat(np.arange(3)[:, None], 30, axis=1)
     left = 20_000
-    totals, _ = weighed(instance, candidates, 1, left)
+    totals, _ = evaluated(instance, candidates, 1, left)
     exact = exact_totals(instance, candidates, left)
     np.testing.assert_allclose(totals - totals[0], exact - exact[0], atol=0.05)
 
@@ -70,12 +78,12 @@ def test_arms_that_the_draw_s_own_plan_would_never_play_are_weighed_as_well(
 ) -> None:
     instance = Instance([0.8, 0.6, 0.5], [0.9, 0.1, 0.05], lam, 0.9)
     plans = np.repeat(np.arange(3)[:, None], 80, axis=1)
-    totals, _ = weighed(instance, plans, 1, left)
+    totals, _ = evaluated(instance, plans, 1, left)
     exact = exact_totals(instance, plans, left)
     np.testing.assert_allclose(totals - totals[0], exact - exact[0], atol=0.2, rtol=0.02)
 
 
-def nats_told(means: FloatArray) -> float:
+def mutual_information(means: FloatArray) -> float:
     """Return the mutual information, in nats, of which draw is true and of one reward."""
 
     def entropy(p: FloatArray) -> FloatArray:
@@ -88,10 +96,12 @@ def test_what_a_round_tells_is_its_mutual_information_with_the_truth() -> None:
     rng = np.random.default_rng(3)
     for centre in (0.1, 0.5, 0.8):
         means = centre + 0.05 * rng.uniform(-1, 1, 6)
-        assert told(means.reshape(6, 1, 1))[0] == pytest.approx(nats_told(means), rel=0.05)
-    assert told(np.full((6, 1, 4), 0.3))[0] == 0.0
-    two_rounds = told(np.stack([means, means], axis=1).reshape(6, 1, 2))[0]
-    assert two_rounds == pytest.approx(2 * told(means.reshape(6, 1, 1))[0])
+        assert information_gain(means.reshape(6, 1, 1))[0] == pytest.approx(
+            mutual_information(means), rel=0.05
+        )
+    assert information_gain(np.full((6, 1, 4), 0.3))[0] == 0.0
+    two_rounds = information_gain(np.stack([means, means], axis=1).reshape(6, 1, 2))[0]
+    assert two_rounds == pytest.approx(2 * information_gain(means.reshape(6, 1, 1))[0])
 
 
 # -- what is followed -------------------------------------------------------------------------
@@ -99,8 +109,8 @@ def test_what_a_round_tells_is_its_mutual_information_with_the_truth() -> None:
 
 def followed(draws: list[Draw], left: int) -> set[int]:
     """Return the arms that the plan which is followed can need at all."""
-    found = [prospect(draw, 1.0, left) for draw in draws]
-    return set(found[what_to_follow(found, draws[0].lam, left)].plan.arms.tolist())
+    found = [plan_roughly(draw, 1.0, left) for draw in draws]
+    return set(found[choose_plan(found, draws[0].lam, left)].plan.arms.tolist())
 
 
 def pay(*rs: float) -> Draw:
@@ -158,7 +168,7 @@ def best_value(instance: Instance, rounds: int) -> float:
 
 def by_hand(draws: list[Draw], left: int, span: int) -> FloatArray:
     """Return squared regret for information of every plan, round by round."""
-    found = [prospect(draw, STATE, left) for draw in draws]
+    found = [plan_roughly(draw, STATE, left) for draw in draws]
     plans = np.empty((len(found), span), dtype=np.int64)
     for one, arms in zip(found, plans, strict=True):
         follow(one.plan, STATE, arms)
@@ -183,8 +193,8 @@ def test_plans_are_weighed_over_a_quarter_of_the_memory_or_96_rounds(lam: float,
     right = as_if_short = 0
     for _ in range(12):
         draws = [Draw(rng.uniform(0.3, 0.7, 3), rng.random(3), lam) for _ in range(4)]
-        found = [prospect(draw, STATE, left) for draw in draws]
-        chosen = what_to_follow(found, lam, left)
+        found = [plan_roughly(draw, STATE, left) for draw in draws]
+        chosen = choose_plan(found, lam, left)
         scores = by_hand(draws, left, span)
         right += scores[chosen] <= 1.1 * scores.min()
         short = by_hand(draws, left, 96)
@@ -199,11 +209,11 @@ def test_plans_are_weighed_as_long_as_some_mode_has_the_state_move(
     """Also while the likeliest one does not."""
     rates = [0.0]
 
-    def write_down(found: Sequence[Prospect], lam: float, left: int) -> int:
+    def write_down(found: Sequence[CandidatePlan], lam: float, left: int) -> int:
         rates.append(lam)
         return 0
 
-    monkeypatch.setattr("bdes_policies.posterior.policy.what_to_follow", write_down)
+    monkeypatch.setattr("bdes_policies.posterior.policy.choose_plan", write_down)
     policy = build("posterior", Problem(4, 20_000))
     play(policy, Instance([0.9, 0.0, 0.0, 0.0], [0.5, 0.2, 0.2, 0.2], 0.3), 1_000)
     shown = diagnostics_of(policy)
@@ -283,6 +293,6 @@ def test_one_arm_one_round_and_one_draw_are_played(
     n_arms: int, horizon: int, draws: int, lam: float
 ) -> None:
     instance = Instance([0.7, 0.5, 0.3][:n_arms], [0.2, 0.5, 0.9][:n_arms], lam)
-    for told_lam in (None, lam):
-        policy = build("posterior", Problem(n_arms, horizon, told_lam), draws=draws)
+    for known_lam in (None, lam):
+        policy = build("posterior", Problem(n_arms, horizon, known_lam), draws=draws)
         assert play(policy, instance, horizon).arms.size == horizon

@@ -1,11 +1,10 @@
-"""What to follow, of the plans for several draws: what costs least for what it tells.
+"""Information-directed sampling: choose the plan with the least squared regret per information.
 
-Information-directed sampling (Russo and Van Roy, 2014): take the plan with the least squared
-expected regret per information gained. A draw of the posterior stands for a possible truth, so
-the regret of a plan is what it earns less than the best one, on average over the draws; and what
-it tells is how far the draws differ in what they expect it to earn. That is simpler than the
-original in two ways: it counts what tells draws apart, not only what tells their best plans
-apart; and it takes one plan, never one of two by lot.
+After Russo and Van Roy (2014). A draw of the posterior stands for a possible truth: the regret of
+a plan is what it earns less than the best one, on average over the draws, and its information gain
+is how far the draws differ in what they expect it to earn. That is simpler than the original in
+two ways: all that distinguishes draws counts, not only what distinguishes their best plans; and
+one plan is chosen, never one of two at random.
 """
 
 import math
@@ -19,35 +18,34 @@ from bdes_policies.posterior.lookahead import Lookahead, follow, look_ahead, ove
 from bdes_policies.posterior.modes import Draw
 
 ROUGH_STATES, ROUGH_STEPS = 32, 96
-"""Of a plan that is only held against others: half of the work where states are fast, a
-fifth where they are slow. With fewer steps the last rounds of fast states would be planned two
-at a time."""
+"""Of a plan that is only compared with others: half of the work where states are fast, a fifth
+where they are slow. With fewer steps the last rounds of fast states would be planned in pairs."""
 _STEPS = 96
 _SPAN = 0.25
 """Times 1/lam: plans are compared over this many rounds, if that is more than the steps."""
-_LEAST_VARIANCE = 1e-6
-_LEAST_TOLD = 1e-12
+_MIN_VARIANCE = 1e-6
+_MIN_INFORMATION = 1e-12
 
 
-class Prospect(NamedTuple):
-    """A draw, with a rough plan for it."""
+class CandidatePlan(NamedTuple):
+    """A draw from the posterior, with a rough plan for it."""
 
     draw: Draw
     state: float
-    """Now, if the draw is true."""
+    """The current state, if the draw is true."""
     value: float
-    """What the plan promises, a round."""
+    """The expected reward of the plan per round."""
     plan: Lookahead
 
 
-def prospect(draw: Draw, state: float, left: int) -> Prospect:
-    """Plan roughly for a draw."""
+def plan_roughly(draw: Draw, state: float, left: int) -> CandidatePlan:
+    """Return a rough plan for a draw, from a state, for the rounds left."""
     value, plan = look_ahead(draw.r, draw.b, draw.lam, state, left, ROUGH_STATES, ROUGH_STEPS)
-    return Prospect(draw, state, value, Lookahead(*plan))
+    return CandidatePlan(draw, state, value, Lookahead(*plan))
 
 
-def what_to_follow(found: Sequence[Prospect], lam: float, left: int) -> int:
-    """Return which plan to follow.
+def choose_plan(candidates: Sequence[CandidatePlan], lam: float, left: int) -> int:
+    """Return the index of the plan with the least squared regret per information gain.
 
     Plans are compared over a part of the time that the state remembers, in steps of several
     rounds if that is long, and as if the truth were known and used after that.
@@ -55,34 +53,35 @@ def what_to_follow(found: Sequence[Prospect], lam: float, left: int) -> int:
     span = min(left, max(_STEPS, int(_SPAN / lam)))
     rounds = math.ceil(span / _STEPS)
     steps = span // rounds
-    plans = np.empty((len(found), steps), dtype=np.int64)
+    n = len(candidates)
+    plans = np.empty((n, steps), dtype=np.int64)
     by_round = np.empty(steps * rounds, dtype=np.int64)
-    for one, arms in zip(found, plans, strict=True):
+    for one, arms in zip(candidates, plans, strict=True):
         follow(one.plan, one.state, by_round)
         arms[:] = by_round[::rounds]
-    totals = np.empty((len(found), len(found)))
-    means = np.empty((len(found), len(found), steps))
-    for (draw, state, _, plan), total, mean in zip(found, totals, means, strict=True):
-        outcomes(plan, state, draw.r, draw.b, draw.lam, plans, rounds, left, total, mean)
+    totals = np.empty((n, n))
+    means = np.empty((n, n, steps))
+    for (draw, state, _, plan), total, mean in zip(candidates, totals, means, strict=True):
+        evaluate_plans(plan, state, draw.r, draw.b, draw.lam, plans, rounds, left, total, mean)
     regrets = (totals.max(axis=1, keepdims=True) - totals).mean(axis=0)
-    return int((regrets**2 / (rounds * told(means) + _LEAST_TOLD)).argmin())
+    return int((regrets**2 / (rounds * information_gain(means) + _MIN_INFORMATION)).argmin())
 
 
-def told(means: FloatArray) -> FloatArray:
-    """Return about how much a round of every step would tell which draw is true, in nats.
+def information_gain(means: FloatArray) -> FloatArray:
+    """Return about how much one round of every step reveals of which draw is true, in nats.
 
     Parameters
     ----------
-    means : array of float, shape (draws, plans, steps)
+    means : FloatArray, shape (draws, plans, steps)
         Expected rewards, which are binary or nearly so.
     """
     average = means.mean(axis=0)
-    variance = np.maximum(average * (1 - average), _LEAST_VARIANCE)
+    variance = np.maximum(average * (1 - average), _MIN_VARIANCE)
     return np.asarray(0.5 * (means.var(axis=0) / variance).sum(axis=1))
 
 
 @compiled
-def outcomes(
+def evaluate_plans(
     plan: Lookahead,
     state: float,
     r: FloatArray,
@@ -94,10 +93,10 @@ def outcomes(
     totals: FloatArray,
     means: FloatArray,
 ) -> None:
-    """Fill in what arms by step earn if a draw is true: in all, and a round in every step.
+    """Fill in what plans earn if a draw is true: in total, and per round of every step.
 
-    ``totals`` holds what the draw's own plan promises for the rounds after, too; if it has fewer
-    steps than that, but for what is the same for all.
+    ``totals`` includes what the draw's own plan earns in the rounds after; if that has fewer steps,
+    up to a constant that is the same for all.
     """
     kept, weight = over_rounds(lam, rounds)
     steps = plan.values.shape[0] - 1
