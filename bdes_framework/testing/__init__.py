@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bdes_framework.testing.checks import Check as Check
     from bdes_framework.testing.checks import ConformanceError as ConformanceError
+    from bdes_framework.testing.checks import ConformanceSuite as ConformanceSuite
     from bdes_framework.testing.checks import Failure as Failure
     from bdes_framework.testing.checks import parametrize_with_checks as parametrize_with_checks
     from bdes_framework.testing.environments import check_environment as check_environment
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from bdes_framework.testing.reference import best_value as best_value
 
 _HOMES = {
-    "checks": "Check ConformanceError Failure parametrize_with_checks",
+    "checks": "Check ConformanceError ConformanceSuite Failure parametrize_with_checks",
     "environments": "check_environment environment_checks",
     "noise": "check_noise_model noise_model_checks",
     "planners": "check_planner planner_checks",

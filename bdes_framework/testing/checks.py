@@ -1,4 +1,4 @@
-"""Named checks: how they are listed, run and told when they fail.
+"""Named checks: how they are listed, run and reported.
 
 A check is one promise of the contract, tried in a few scenarios. Each kind of thing has
 its own list, in the module named after it.
@@ -20,11 +20,11 @@ from bdes_framework.plugin.load import load_plugins
 from bdes_framework.plugin.parameters import parameters_of
 from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.plugin.registry import Entry
-from bdes_framework.testing.demands import (
-    BrokenPromiseError,
-    RefusedError,
-    demand,
-    global_luck_kept,
+from bdes_framework.testing.assertions import (
+    PromiseBrokenError,
+    ScenarioRejectedError,
+    assert_that,
+    global_random_state_restored,
 )
 
 if TYPE_CHECKING:
@@ -118,10 +118,10 @@ class Subject:
 
     def __str__(self) -> str:
         entry = self.entry
-        told = ", ".join(f"{key}={quoted(value)}" for key, value in self.parameters.items())
+        given = ", ".join(f"{key}={quoted(value)}" for key, value in self.parameters.items())
         if not isinstance(self.ref, str):
-            told = quoted(self.ref)
-        return f"{entry.kind} {entry.name!r} of {entry.distribution}" + (told and f" ({told})")
+            given = quoted(self.ref)
+        return f"{entry.kind} {entry.name!r} of {entry.distribution}" + (given and f" ({given})")
 
 
 @frozen(eq=False)
@@ -159,21 +159,21 @@ class Check:
             If it does not apply to this subject; pytest then reports a skipped test.
         """
         subject = str(self.subject)  # a name or parameter that is wrong is no broken promise
-        left_out: list[str] = []
+        skipped: list[str] = []
         for scenario, trial in self.trials:
             try:
-                with global_luck_kept():
+                with global_random_state_restored():
                     trial()
-            except (RefusedError, SkipTest) as error:
-                left_out.append(str(error))
-            except BrokenPromiseError as error:
+            except (ScenarioRejectedError, SkipTest) as error:
+                skipped.append(str(error))
+            except PromiseBrokenError as error:
                 failure = Failure(subject, self.name, scenario, error.expected, error.came)
                 raise ConformanceError([failure]) from None
             except Exception as error:
                 failure = Failure(subject, self.name, scenario, self.promise, _raised(error))
                 raise ConformanceError([failure]) from error
-        if len(left_out) == len(self.trials):
-            raise SkipTest(f"{self.name} does not apply: {left_out[0]}")
+        if len(skipped) == len(self.trials):
+            raise SkipTest(f"{self.name} does not apply: {skipped[0]}")
 
 
 Verify: TypeAlias = Callable[[Subject, S], None]
@@ -196,15 +196,20 @@ def _within(verify: Verify[S], scenario: S) -> Callable[[Subject], None]:
     return lambda subject: verify(subject, scenario)
 
 
-class Promises(Generic[S]):
-    """The checks of one kind, in the order they are told."""
+class ConformanceSuite(Generic[S]):
+    """The checks of one kind, in the order they are reported.
+
+    Its methods are the functions of each kind: ``policy_checks`` and ``check_policy``,
+    ``environment_checks`` and ``check_environment``, ``planner_checks`` and
+    ``check_planner``, ``noise_model_checks`` and ``check_noise_model``.
+    """
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
         self._promises = [_Promise.of(parameters_are_documented, ("",))]
 
     def over(self, *scenarios: S) -> Callable[[Verify[S]], Verify[S]]:
-        """List a function as a check, to be tried in these scenarios.
+        """Add a function as a check, to be tried in these scenarios.
 
         The function's name becomes the check's, its first line the promise.
         """
@@ -218,11 +223,25 @@ class Promises(Generic[S]):
     def checks(
         self,
         ref: Reference,
-        parameters: Mapping[str, object],
-        plugins: Plugins | None,
-        expected_failures: Mapping[str, str] | None,
+        *,
+        plugins: Plugins | None = None,
+        expected_failures: Mapping[str, str] | None = None,
+        **parameters: object,
     ) -> tuple[Check, ...]:
-        """Return every check for one subject."""
+        """Return the checks of one subject, to be called one by one.
+
+        Parameters
+        ----------
+        ref : str | Mapping[str, object] | object
+            What is checked: a name, a table or a config object.
+        plugins : Plugins | None
+            Where it is registered; everything installed by default, loaded when a check runs.
+        expected_failures : Mapping[str, str] | None
+            Checks it is known to fail, with the reason, such as
+            ``{"plays_without_knowing_lam": "needs lam"}``.
+        **parameters
+            Its parameters, if ``ref`` is a name or a table.
+        """
         subject = Subject(self._kind, ref, parameters, plugins)
         checks = [
             Check(
@@ -233,39 +252,50 @@ class Promises(Generic[S]):
             )
             for promise in self._promises
         ]
-        return _expecting(checks, expected_failures)
+        return _with_expected_failures(checks, expected_failures)
+
+    def check(
+        self,
+        ref: Reference,
+        *,
+        plugins: Plugins | None = None,
+        expected_failures: Mapping[str, str] | None = None,
+        **parameters: object,
+    ) -> None:
+        """Run every check of one subject; takes what :meth:`checks` takes.
+
+        Raises
+        ------
+        ConformanceError
+            If any check fails: with all that did, and expected failures that passed.
+        """
+        failures: list[Failure] = []
+        for check in self.checks(
+            ref, plugins=plugins, expected_failures=expected_failures, **parameters
+        ):
+            try:
+                check()
+            except SkipTest:
+                continue
+            except ConformanceError as error:
+                if check.expected_failure is None:
+                    failures += error.failures
+            else:
+                if check.expected_failure is not None:
+                    expected = f"a failure, because {check.expected_failure}"
+                    came = "it passes: take it out of expected_failures"
+                    failures.append(Failure(str(check.subject), check.name, "", expected, came))
+        if failures:
+            raise ConformanceError(failures)
 
 
 def parameters_are_documented(subject: Subject, _: object) -> None:
     """The config class's docstring says what the thing is and what each parameter means."""
     config = subject.entry.config
     expected = f"a docstring of {config.__name__} with a summary and a meaning for each parameter"
-    demand(bool(subject.entry.summary), expected, "no summary")
+    assert_that(bool(subject.entry.summary), expected, "no summary")
     unexplained = [p.name for p in parameters_of(config) if not p.meaning]
-    demand(not unexplained, expected, f"nothing about {listed(unexplained)}")
-
-
-def run_all(checks: Iterable[Check]) -> None:
-    """Run every check; raise one error that tells all failures together.
-
-    A check that was expected to fail and does not is a failure too.
-    """
-    failures: list[Failure] = []
-    for check in checks:
-        try:
-            check()
-        except SkipTest:
-            continue
-        except ConformanceError as error:
-            if check.expected_failure is None:
-                failures += error.failures
-        else:
-            if check.expected_failure is not None:
-                expected = f"a failure, because {check.expected_failure}"
-                came = "it passes: take it out of expected_failures"
-                failures.append(Failure(str(check.subject), check.name, "", expected, came))
-    if failures:
-        raise ConformanceError(failures)
+    assert_that(not unexplained, expected, f"nothing about {listed(unexplained)}")
 
 
 def parametrize_with_checks(
@@ -293,7 +323,7 @@ def parametrize_with_checks(
     import pytest
 
     parameters = []
-    for check in _expecting(checks, expected_failures):
+    for check in _with_expected_failures(checks, expected_failures):
         marks = []
         if check.expected_failure is not None:
             reason = check.expected_failure
@@ -302,10 +332,10 @@ def parametrize_with_checks(
     return pytest.mark.parametrize("check", parameters)
 
 
-def _expecting(
+def _with_expected_failures(
     checks: Iterable[Check], expected_failures: Mapping[str, str] | None
 ) -> tuple[Check, ...]:
-    """Note on each check whether it is expected to fail; refuse names that are no check."""
+    """Note on each check whether it is expected to fail; raise for names that are no check."""
     found = tuple(checks)
     names = [check.name for check in found]
     reasons = expected_failures or {}

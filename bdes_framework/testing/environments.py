@@ -1,10 +1,10 @@
 """What every environment promises, as named checks."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from unittest import SkipTest
 
 import numpy as np
-from attrs import evolve
+from attrs import evolve, frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.text import quoted
@@ -17,126 +17,162 @@ from bdes_framework.interfaces import (
     HasInstance,
     Kind,
     Outcome,
-    Reference,
 )
 from bdes_framework.model.rounds import Record, sweep_block
-from bdes_framework.plugin.plugins import Plugins
-from bdes_framework.testing.checks import Check, Promises, Subject, run_all
-from bdes_framework.testing.demands import (
-    BrokenPromiseError,
-    demand,
-    demand_array,
-    demand_no_global_luck,
-    demand_same,
+from bdes_framework.testing.assertions import (
+    PromiseBrokenError,
+    assert_array,
+    assert_global_random_state_unused,
+    assert_same,
+    assert_that,
+    seed_global_random_state,
 )
-from bdes_framework.testing.pulling import (
-    LONG,
-    MANY,
-    ORDINARY,
-    Pulled,
-    Scenario,
-    build,
-    cut,
-    demand_same_pulls,
-    joined,
-    pull,
-    run,
-)
-
-PROMISES: Promises[Scenario] = Promises(Kind.ENVIRONMENT)
+from bdes_framework.testing.checks import ConformanceSuite, Subject
 
 
-def environment_checks(
-    ref: Reference,
-    *,
-    plugins: Plugins | None = None,
-    expected_failures: Mapping[str, str] | None = None,
-    **parameters: object,
-) -> tuple[Check, ...]:
-    """Return the checks of an environment, to be called one by one.
+@frozen
+class EnvironmentScenario:
+    """How many pulls to make, and with which seed."""
 
-    Parameters
-    ----------
-    ref : name, table or config object
-        Which environment.
-    plugins : Plugins, optional
-        Where it is registered; everything installed by default, loaded when a check runs.
-    expected_failures : mapping of check name to reason, optional
-        Checks this environment is known to fail.
-    **parameters
-        The environment's parameters, if ``ref`` is a name or a table.
-    """
-    return PROMISES.checks(ref, parameters, plugins, expected_failures)
+    horizon: int
+    seed: int
+
+    def __str__(self) -> str:
+        return f"T={self.horizon}, seed={self.seed}"
+
+    def arms(self, n_arms: int) -> IntArray:
+        """Return arms to pull, at random: shape (T,)."""
+        return np.random.default_rng(self.seed).integers(n_arms, size=self.horizon)
 
 
-def check_environment(
-    ref: Reference,
-    *,
-    plugins: Plugins | None = None,
-    expected_failures: Mapping[str, str] | None = None,
-    **parameters: object,
-) -> None:
-    """Run every check of an environment; takes what :func:`environment_checks` takes.
+ORDINARY = (EnvironmentScenario(300, 1), EnvironmentScenario(100, 2), EnvironmentScenario(1, 3))
+LONG = EnvironmentScenario(2000, 4)
+MANY = EnvironmentScenario(20_000, 5)
 
-    Raises
-    ------
-    ConformanceError
-        If any check fails; tells all that did, and expected failures that passed.
-    """
-    run_all(PROMISES.checks(ref, parameters, plugins, expected_failures))
+
+# -- pulling --------------------------------------------------------------------------------
+
+
+@frozen(eq=False)
+class Pulled:
+    """What a number of blocks brought, put together: arrays of shape (T,)."""
+
+    rewards: FloatArray
+    means: FloatArray
+    probabilities: FloatArray
+    """The means, where the environment gives no probabilities of its own."""
+
+
+def build(subject: Subject, scenario: EnvironmentScenario, global_seed: int = 0) -> Environment:
+    """Build the environment that is checked, the global random states set to ``global_seed``."""
+    seed_global_random_state(global_seed)
+    return subject.plugins.environment(subject.ref, seed=scenario.seed, **subject.parameters)
+
+
+def pull(environment: Environment, blocks: Iterable[IntArray]) -> Pulled:
+    """Pull block after block."""
+    return joined([_copied(environment.pull(block.copy())) for block in blocks])
+
+
+def joined(parts: Sequence[Pulled]) -> Pulled:
+    """Put together what came block by block."""
+    return Pulled(
+        rewards=np.concatenate([part.rewards for part in parts]),
+        means=np.concatenate([part.means for part in parts]),
+        probabilities=np.concatenate([part.probabilities for part in parts]),
+    )
+
+
+def _copied(outcome: Outcome) -> Pulled:
+    """Copy at once what an environment may overwrite when it is pulled again."""
+    drawn_from = outcome.means if outcome.probabilities is None else outcome.probabilities
+    columns = (outcome.rewards, outcome.means, drawn_from)
+    return Pulled(*(np.array(column, dtype=np.float64).ravel() for column in columns))
+
+
+def run(subject: Subject, scenario: EnvironmentScenario) -> Pulled:
+    """Build an environment and pull all arms in one block."""
+    environment = build(subject, scenario)
+    return pull(environment, [scenario.arms(environment.n_arms)])
+
+
+def cut(arms: IntArray, seed: int) -> list[IntArray]:
+    """Cut into blocks of uneven length."""
+    rng = np.random.default_rng(seed)
+    return np.split(arms, np.flatnonzero(rng.random(arms.size - 1) < 0.2) + 1)
+
+
+def _assert_same_pulls(first: Pulled, second: Pulled, how: str) -> None:
+    """Assert that two environments paid the same, bit for bit."""
+    assert_same(first.rewards, second.rewards, f"the same rewards {how}", "reward")
+    assert_same(first.means, second.means, f"the same means {how}", "mean")
+    assert_same(
+        first.probabilities, second.probabilities, f"the same probabilities {how}", "probability"
+    )
+
+
+SUITE: ConformanceSuite[EnvironmentScenario] = ConformanceSuite(Kind.ENVIRONMENT)
+
+environment_checks = SUITE.checks
+"""Return the checks of an environment, to be called one by one."""
+
+check_environment = SUITE.check
+"""Run every check of an environment; raise one error with all failures."""
 
 
 # -- the form of things ---------------------------------------------------------------------
 
 
-@PROMISES.over(Scenario(1, 1))
-def n_arms_is_a_positive_int(subject: Subject, scenario: Scenario) -> None:
+@SUITE.over(EnvironmentScenario(1, 1))
+def n_arms_is_a_positive_int(subject: Subject, scenario: EnvironmentScenario) -> None:
     """The number of arms is an int of at least 1, and stays what it is."""
     environment = build(subject, scenario)
     n_arms: object = environment.n_arms
     expected = "n_arms: an int of at least 1"
-    demand(type(n_arms) is int, expected, f"{quoted(n_arms)} of type {type(n_arms).__name__}")
-    demand(environment.n_arms >= 1, expected, quoted(n_arms))
+    assert_that(type(n_arms) is int, expected, f"{quoted(n_arms)} of type {type(n_arms).__name__}")
+    assert_that(environment.n_arms >= 1, expected, quoted(n_arms))
     environment.pull(scenario.arms(environment.n_arms))
-    demand(environment.n_arms == n_arms, f"{n_arms} arms for ever", f"{environment.n_arms}")
+    assert_that(environment.n_arms == n_arms, f"{n_arms} arms for ever", f"{environment.n_arms}")
 
 
-@PROMISES.over(*ORDINARY)
-def outcomes_have_one_float64_per_pull(subject: Subject, scenario: Scenario) -> None:
+@SUITE.over(*ORDINARY)
+def outcomes_have_one_float64_per_pull(subject: Subject, scenario: EnvironmentScenario) -> None:
     """Rewards, means and probabilities are arrays of float64, one value per pull."""
     for arms, outcome in _outcomes(subject, scenario):
         for name, column in _named_columns(outcome):
             expected = f"{name}: an array of float64, shape ({arms.size},)"
-            demand_array(column, np.float64, expected, arms.size)
+            assert_array(column, np.float64, expected, arms.size)
 
 
-@PROMISES.over(*ORDINARY)
-def outcomes_are_finite(subject: Subject, scenario: Scenario) -> None:
+@SUITE.over(*ORDINARY)
+def outcomes_are_finite(subject: Subject, scenario: EnvironmentScenario) -> None:
     """No reward, mean or probability is NaN or infinite."""
     for _, outcome in _outcomes(subject, scenario):
         for name, column in _named_columns(outcome):
             values = np.asarray(column, dtype=np.float64).ravel()
             wrong = values[~np.isfinite(values)]
-            demand(wrong.size == 0, f"finite {name}", f"{wrong[:1]}")
+            assert_that(wrong.size == 0, f"finite {name}", f"{wrong[:1]}")
 
 
-@PROMISES.over(*ORDINARY)
-def probabilities_lie_in_0_1(subject: Subject, scenario: Scenario) -> None:
+@SUITE.over(*ORDINARY)
+def probabilities_lie_in_0_1(subject: Subject, scenario: EnvironmentScenario) -> None:
     """Probabilities, where there are any, are clipped to [0, 1]."""
     for _, outcome in _outcomes(subject, scenario):
         if outcome.probabilities is None:
             raise SkipTest("it gives no probabilities")
         values = np.asarray(outcome.probabilities)
         wrong = values[(values < 0) | (values > 1)]
-        demand(wrong.size == 0, "probabilities in [0, 1]", f"{wrong[:1]}")
+        assert_that(wrong.size == 0, "probabilities in [0, 1]", f"{wrong[:1]}")
 
 
-def _outcomes(subject: Subject, scenario: Scenario) -> Iterator[tuple[IntArray, Outcome]]:
+def _outcomes(
+    subject: Subject, scenario: EnvironmentScenario
+) -> Iterator[tuple[IntArray, Outcome]]:
     environment = build(subject, scenario)
     for block in cut(scenario.arms(environment.n_arms), scenario.seed):
         outcome: object = environment.pull(block)
         if not isinstance(outcome, Outcome):
-            raise BrokenPromiseError("an Outcome from pull", quoted(outcome))
+            raise PromiseBrokenError("an Outcome from pull", quoted(outcome))
         yield block, outcome
 
 
@@ -150,25 +186,25 @@ def _named_columns(outcome: Outcome) -> list[tuple[str, object]]:
 # -- what rewards depend on -----------------------------------------------------------------
 
 
-@PROMISES.over(*ORDINARY, LONG)
-def same_seed_gives_the_same_rewards(subject: Subject, scenario: Scenario) -> None:
+@SUITE.over(*ORDINARY, LONG)
+def same_seed_gives_the_same_rewards(subject: Subject, scenario: EnvironmentScenario) -> None:
     """Two environments built with one seed pay the same for the same arms."""
-    demand_same_pulls(run(subject, scenario), run(subject, scenario), "from the same seed")
+    _assert_same_pulls(run(subject, scenario), run(subject, scenario), "from the same seed")
 
 
-@PROMISES.over(*ORDINARY)
-def rewards_do_not_depend_on_blocks(subject: Subject, scenario: Scenario) -> None:
-    """One block, several, or one pull at a time: luck belongs to the round."""
+@SUITE.over(*ORDINARY)
+def rewards_do_not_depend_on_blocks(subject: Subject, scenario: EnvironmentScenario) -> None:
+    """One block, several, or one pull at a time: random numbers belong to the round."""
     whole = run(subject, scenario)
     arms = scenario.arms(build(subject, scenario).n_arms)
     singly = pull(build(subject, scenario), np.split(arms, arms.size))
-    demand_same_pulls(whole, singly, "in one block and pull by pull")
+    _assert_same_pulls(whole, singly, "in one block and pull by pull")
     uneven = pull(build(subject, scenario), cut(arms, scenario.seed))
-    demand_same_pulls(whole, uneven, "in one block and in several")
+    _assert_same_pulls(whole, uneven, "in one block and in several")
 
 
-@PROMISES.over(*ORDINARY)
-def environments_do_not_share_state(subject: Subject, scenario: Scenario) -> None:
+@SUITE.over(*ORDINARY)
+def environments_do_not_share_state(subject: Subject, scenario: EnvironmentScenario) -> None:
     """Two environments pulled in turns pay what each pays alone."""
     pair = (scenario, evolve(scenario, seed=scenario.seed + 1000))
     environments = [build(subject, each) for each in pair]
@@ -179,36 +215,36 @@ def environments_do_not_share_state(subject: Subject, scenario: Scenario) -> Non
             turn.append(pull(environment, [played[t : t + 1]]))
     for each, played, turn in zip(pair, arms, turns, strict=True):
         alone = pull(build(subject, each), np.split(played, played.size))
-        demand_same_pulls(alone, joined(turn), "alone and in turns with another environment")
+        _assert_same_pulls(alone, joined(turn), "alone and in turns with another environment")
 
 
-@PROMISES.over(*ORDINARY)
-def uses_no_global_random_state(subject: Subject, scenario: Scenario) -> None:
-    """All luck comes from the context; np.random and random are neither read nor moved."""
+@SUITE.over(*ORDINARY)
+def uses_no_global_random_state(subject: Subject, scenario: EnvironmentScenario) -> None:
+    """All randomness comes from the context; np.random and random are neither read nor moved."""
 
     def rewards(global_seed: int) -> tuple[FloatArray, FloatArray]:
         environment = build(subject, scenario, global_seed)
         pulled = pull(environment, [scenario.arms(environment.n_arms)])
         return pulled.rewards, pulled.means
 
-    demand_no_global_luck(rewards, "reward")
+    assert_global_random_state_unused(rewards, "reward")
 
 
 # -- what it does with arms -----------------------------------------------------------------
 
 
-@PROMISES.over(*ORDINARY)
-def arms_given_are_not_changed(subject: Subject, scenario: Scenario) -> None:
+@SUITE.over(*ORDINARY)
+def arms_given_are_not_changed(subject: Subject, scenario: EnvironmentScenario) -> None:
     """Pull leaves the array of arms as it is."""
     environment = build(subject, scenario)
     arms = scenario.arms(environment.n_arms)
     given = arms.copy()
     environment.pull(given)
-    demand_same(arms, given, "the array of arms as it was before pull", "arm")
+    assert_same(arms, given, "the array of arms as it was before pull", "arm")
 
 
-@PROMISES.over(Scenario(5, 1))
-def arms_out_of_range_are_refused(subject: Subject, scenario: Scenario) -> None:
+@SUITE.over(EnvironmentScenario(5, 1))
+def arms_out_of_range_are_refused(subject: Subject, scenario: EnvironmentScenario) -> None:
     """Pulling an arm that does not exist raises, wherever it stands in the block."""
     n_arms = build(subject, scenario).n_arms
     for wrong in (n_arms, -1):
@@ -217,7 +253,7 @@ def arms_out_of_range_are_refused(subject: Subject, scenario: Scenario) -> None:
                 build(subject, scenario).pull(np.array(arms))
             except (BdesError, ValueError, LookupError):
                 continue
-            raise BrokenPromiseError(
+            raise PromiseBrokenError(
                 f"ValueError or LookupError for arm {wrong} of {n_arms}",
                 f"pull({arms}) was played",
             )
@@ -226,8 +262,8 @@ def arms_out_of_range_are_refused(subject: Subject, scenario: Scenario) -> None:
 # -- what rewards are worth -----------------------------------------------------------------
 
 
-@PROMISES.over(MANY)
-def rewards_agree_with_means(subject: Subject, scenario: Scenario) -> None:
+@SUITE.over(MANY)
+def rewards_agree_with_means(subject: Subject, scenario: EnvironmentScenario) -> None:
     """Over many pulls, each arm pays on average what its probabilities, or means, say.
 
     Six standard errors, and a little for rewards that are very rare: a fair environment
@@ -241,29 +277,29 @@ def rewards_agree_with_means(subject: Subject, scenario: Scenario) -> None:
         rare = 20 * np.abs(surplus).max() / surplus.size
         allowed = 6 * surplus.std() / np.sqrt(surplus.size) + rare + 1e-12
         mean = float(surplus.mean())
-        demand(
+        assert_that(
             abs(mean) <= allowed,
             f"arm {arm}: rewards within {allowed:.3g} of their expectation, on average",
             f"{mean:+.3g} over {surplus.size} pulls",
         )
 
 
-@PROMISES.over(*ORDINARY, LONG)
-def means_are_those_of_the_instance(subject: Subject, scenario: Scenario) -> None:
+@SUITE.over(*ORDINARY, LONG)
+def means_are_those_of_the_instance(subject: Subject, scenario: EnvironmentScenario) -> None:
     """An environment with an instance has its number of arms and its expected rewards."""
     environment = build(subject, scenario)
     if not isinstance(environment, HasInstance):
         raise SkipTest("it is no B-DES instance")
     instance = environment.instance
     expected = f"an instance of {environment.n_arms} arms"
-    demand(instance.n_arms == environment.n_arms, expected, f"{instance.n_arms} arms")
+    assert_that(instance.n_arms == environment.n_arms, expected, f"{instance.n_arms} arms")
     arms = scenario.arms(instance.n_arms)
     means = pull(environment, cut(arms, scenario.seed)).means
     wanted = instance.expected_rewards(arms)
     wrong = np.flatnonzero(~np.isclose(means, wanted, rtol=1e-9, atol=1e-12))
     if wrong.size:
         at = int(wrong[0])
-        raise BrokenPromiseError(
+        raise PromiseBrokenError(
             f"the instance's expected reward, {wanted[at]}", f"round {at}: mean {means[at]}"
         )
 
@@ -271,8 +307,8 @@ def means_are_those_of_the_instance(subject: Subject, scenario: Scenario) -> Non
 # -- optional extras ------------------------------------------------------------------------
 
 
-@PROMISES.over(*ORDINARY, LONG)
-def open_rounds_equals_pull(subject: Subject, scenario: Scenario) -> None:
+@SUITE.over(*ORDINARY, LONG)
+def open_rounds_equals_pull(subject: Subject, scenario: EnvironmentScenario) -> None:
     """Rounds laid open for a fused policy bring what pulling brings; they can take turns."""
     environment = build(subject, scenario)
     if not isinstance(environment, FusedEnvironment):
@@ -288,41 +324,41 @@ def open_rounds_equals_pull(subject: Subject, scenario: Scenario) -> None:
         sweep_block(world, record)
         probabilities = record.probabilities if world.noise.size else record.means
         parts.append(Pulled(record.rewards, record.means, probabilities))
-    demand_same_pulls(run(subject, scenario), joined(parts), "pulled and through open_rounds")
+    _assert_same_pulls(run(subject, scenario), joined(parts), "pulled and through open_rounds")
 
 
-@PROMISES.over(*ORDINARY)
-def benchmark_has_the_right_form(subject: Subject, scenario: Scenario) -> None:
+@SUITE.over(*ORDINARY)
+def benchmark_has_the_right_form(subject: Subject, scenario: EnvironmentScenario) -> None:
     """A benchmark has a finite value for each checkpoint asked for, none above its bound."""
     environment = build(subject, scenario)
     checkpoints = np.unique(np.array([1, (scenario.horizon + 1) // 2, scenario.horizon]))
     benchmark = _benchmark(environment, checkpoints.copy())
-    demand_same(
+    assert_same(
         checkpoints, benchmark.checkpoints, "the checkpoints asked for", "round", "checkpoint"
     )
-    demand_array(benchmark.values, np.float64, "values: an array of float64, one per checkpoint")
-    demand(bool(np.isfinite(benchmark.values).all()), "finite values", f"{benchmark.values}")
-    demand(
+    assert_array(benchmark.values, np.float64, "values: an array of float64, one per checkpoint")
+    assert_that(bool(np.isfinite(benchmark.values).all()), "finite values", f"{benchmark.values}")
+    assert_that(
         benchmark.upper_bound >= benchmark.value - 1e-9 * abs(benchmark.value),
         f"an upper bound of at least the value, {benchmark.value}",
         f"{benchmark.upper_bound}",
     )
 
 
-@PROMISES.over(*ORDINARY)
-def benchmark_changes_no_rewards(subject: Subject, scenario: Scenario) -> None:
-    """Asking for the benchmark draws none of the environment's luck."""
+@SUITE.over(*ORDINARY)
+def benchmark_changes_no_rewards(subject: Subject, scenario: EnvironmentScenario) -> None:
+    """Asking for the benchmark draws none of its random numbers."""
     environment = build(subject, scenario)
     _benchmark(environment, np.array([scenario.horizon]))
     pulled = pull(environment, [scenario.arms(environment.n_arms)])
-    demand_same_pulls(run(subject, scenario), pulled, "with and without a look at the benchmark")
+    _assert_same_pulls(run(subject, scenario), pulled, "with and without a look at the benchmark")
 
 
-@PROMISES.over(*ORDINARY)
-def benchmark_is_not_beaten(subject: Subject, scenario: Scenario) -> None:
+@SUITE.over(*ORDINARY)
+def benchmark_is_not_beaten(subject: Subject, scenario: EnvironmentScenario) -> None:
     """No fixed arm, and no random sequence, is expected to earn more than the upper bound.
 
-    Means that depend on luck may do so by luck: six standard errors are allowed.
+    Means that are random may do so by chance: six standard errors are allowed.
     """
     environment = build(subject, scenario)
     bound = _benchmark(environment, np.array([scenario.horizon])).upper_bound
@@ -330,7 +366,7 @@ def benchmark_is_not_beaten(subject: Subject, scenario: Scenario) -> None:
     for arms in (*sequences, scenario.arms(environment.n_arms)):
         means = pull(build(subject, scenario), [arms]).means
         allowed = bound + 6 * means.std() * np.sqrt(means.size) + 1e-9 * abs(bound)
-        demand(
+        assert_that(
             means.sum() <= allowed,
             f"at most {bound} from any sequence of {scenario.horizon} arms",
             f"{means.sum()} from {np.unique(arms).size} arm(s)",
@@ -342,5 +378,5 @@ def _benchmark(environment: Environment, checkpoints: IntArray) -> Benchmark:
         raise SkipTest("it brings no benchmark")
     benchmark: object = environment.benchmark(checkpoints)
     if not isinstance(benchmark, Benchmark):
-        raise BrokenPromiseError("a Benchmark from benchmark()", quoted(benchmark))
+        raise PromiseBrokenError("a Benchmark from benchmark()", quoted(benchmark))
     return benchmark

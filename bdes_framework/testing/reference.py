@@ -13,14 +13,14 @@ from bdes_framework.model.rounds import Record, World, sweep_block
 
 
 class ReferenceEnvironment:
-    """A B-DES instance played straight through the public kernels; its luck is per round.
+    """A B-DES instance played straight through the public kernels; one random number per round.
 
     Parameters
     ----------
     instance : Instance
         What is played; r, b and q0 in [0, 1].
     seed : int
-        Where its luck comes from.
+        Seed of its random numbers.
     noise_width : float, default 0
         Uniform noise on the state, between minus and plus this; none at 0.
 
@@ -33,8 +33,8 @@ class ReferenceEnvironment:
 
     def __init__(self, instance: Instance, seed: int, noise_width: float = 0.0) -> None:
         self._instance = instance
-        self._luck = np.random.default_rng([seed, 0])
-        self._noise_luck = np.random.default_rng([seed, 1])
+        self._rng = np.random.default_rng([seed, 0])
+        self._noise_rng = np.random.default_rng([seed, 1])
         self._noise_width = noise_width
         self._q = np.array([instance.q0])
 
@@ -49,12 +49,12 @@ class ReferenceEnvironment:
         return self._instance
 
     def open_rounds(self, n: int) -> World:
-        """Draw the luck of the next n rounds."""
+        """Draw the random numbers of the next n rounds."""
         noise = np.empty(0)
         if self._noise_width:
-            noise = self._noise_luck.uniform(-self._noise_width, self._noise_width, n)
+            noise = self._noise_rng.uniform(-self._noise_width, self._noise_width, n)
         instance = self._instance
-        return World(instance.r, instance.b, instance.lam, self._q, self._luck.random(n), noise)
+        return World(instance.r, instance.b, instance.lam, self._q, self._rng.random(n), noise)
 
     def pull(self, arms: IntArray) -> Outcome:
         """Play ``arms`` in order: shape (n,)."""

@@ -112,7 +112,7 @@ class LateLuck(Good):
         return super().sample(size, rng if size < 2000 else np.random.default_rng())
 
 
-@subject("luck-comes-from-the-generator-given")
+@subject("randomness-comes-from-the-generator-given")
 class OwnLuck(Good):
     def sample(self, size: int, rng: Generator) -> Any:
         return super().sample(size, self.own)
