@@ -16,7 +16,7 @@ _FILE = click.Path(path_type=Path)
 
 def need_charts() -> None:
     """Refuse to begin without what draws charts."""
-    missing = [name for name in ("altair", "vl_convert") if find_spec(name) is None]
+    missing = [name for name in ("altair", "jinja2", "vl_convert") if find_spec(name) is None]
     if missing:
         raise click.UsageError(
             f"charts need {' and '.join(missing)}: install 'bdes-framework[report]'"

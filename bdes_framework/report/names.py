@@ -4,10 +4,11 @@ from collections.abc import Iterable
 
 from bdes_framework._internal.text import ascii_controls
 
-LONGEST_NAME = 40
+MAX_NAME = 40
+MAX_TEXT = 200
 
 
-def shown_names(labels: Iterable[str], limit: int = LONGEST_NAME) -> dict[str, str]:
+def shown_names(labels: Iterable[str], limit: int = MAX_NAME) -> dict[str, str]:
     """Return what each label is shown as: at most about ``limit`` characters, no two alike.
 
     >>> shown_names(["a" * 9, "a" * 8, "b"], limit=5)
@@ -28,7 +29,7 @@ def shown_names(labels: Iterable[str], limit: int = LONGEST_NAME) -> dict[str, s
     return shown
 
 
-def clipped(text: str, limit: int) -> str:
+def clipped(text: str, limit: int = MAX_TEXT) -> str:
     """Return text on one line, control characters escaped, cut at ``limit`` characters."""
     line = ascii_controls(text[: 2 * limit])
     return line if len(line) <= limit and len(text) <= 2 * limit else line[: limit - 1] + "…"

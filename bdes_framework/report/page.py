@@ -1,26 +1,48 @@
 """The report: one HTML file that loads nothing and runs no script but its own."""
 
+import base64
+import hashlib
 import shlex
 from collections.abc import Callable
-from html import escape
 from importlib.resources import files
 from pathlib import Path
-from string import Template
 
+import jinja2
 from attrs import frozen
 
 from bdes_framework._version import __version__
-from bdes_framework.report import sections
+from bdes_framework.report import tables
 from bdes_framework.report.bundle import vega_script
 from bdes_framework.report.data import RunData
-from bdes_framework.report.diagnostics import diagnostics
 from bdes_framework.report.figures import Figures
-from bdes_framework.report.html import content_hash, json_block, text
+from bdes_framework.report.names import clipped
 from bdes_framework.report.slopes import fit_slopes
 from bdes_framework.report.trajectories import Trajectories, first_cells, replay_trajectories
 
 MARK = '<meta name="generator" content="bdes-framework report">'
 """What every report has near its beginning; a file without it is somebody else's."""
+
+_SECTIONS = {
+    "run": "What was run",
+    "won": "Who won",
+    "growth": "",
+    "lam": "Across lam",
+    "paths": "States and arms",
+    "gap": "The benchmark",
+    "diagnostics": "Diagnostics",
+    "failures": "Failures",
+}
+_SECTIONS_WITHOUT_RESULTS = {name: _SECTIONS[name] for name in ("run", "failures")}
+
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.PackageLoader("bdes_framework.report", "assets"),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=jinja2.StrictUndefined,
+)
+_TEMPLATES.filters["clip"] = clipped
+_TEMPLATES.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
 
 PATH_SECONDS = 20.0
 CELLS_SHOWN = 60
@@ -71,27 +93,51 @@ def report_page(
     figures.add_lam()
     figures.add_paths(paths.found)
     figures.add_gap()
-    experiment = _experiment_text(data)
-    parts = [("run", "What was run", sections.what_was_run(data, _command(settings), experiment))]
-    if data.panels():
-        parts += [
-            ("won", "Who won", sections.who_won(data, figures)),
-            ("growth", sections.over_time(data), sections.growth(data, figures, fits)),
-            ("lam", "Across lam", sections.across_lam(figures)),
-            ("paths", "States and arms", sections.paths_of_cells(figures, paths)),
-            ("gap", "The benchmark", sections.certified_gap(data, figures)),
-            ("diagnostics", "Diagnostics", diagnostics(data)),
-        ]
-    parts.append(("failures", "Failures", sections.failures(data)))
     on_step("putting the page together", 0, 1)
-    return _assembled(data, figures, parts)
+    has_panels, has_regret = bool(data.panels()), tables.has_regret(data)
+    over_time = "Regret over time" if has_regret else "Reward over time"
+    style, script, vega = _asset("report.css"), _asset("report.js"), vega_script()
+    return _TEMPLATES.get_template("report.html").render(
+        title=data.run.name,
+        version=__version__,
+        policy="default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"script-src {_content_hash(vega)} {_content_hash(script)}; "
+        f"style-src {_content_hash(style)}",
+        style=style,
+        script=script,
+        vega=vega,
+        script_data=figures.script_data(),
+        sections=_SECTIONS | {"growth": over_time} if has_panels else _SECTIONS_WITHOUT_RESULTS,
+        headline=tables.headline(data),
+        policies=data.policies,
+        has_panels=has_panels,
+        has_regret=has_regret,
+        n_horizons=len(data.horizons),
+        facts=tables.facts(data),
+        command=_command(settings),
+        experiment=_experiment_text(data),
+        run_tables=tables.run_tables(data),
+        options=figures.options,
+        n_left_out=figures.left_out,
+        standings=tables.standings_table(data),
+        slopes=tables.slope_table(data, fits),
+        not_replayed=paths.reasons,
+        benchmark_errors=data.run.benchmark_errors(),
+        gaps=tables.gap_table(data),
+        diagnostics=tables.diagnostics_table(data),
+        n_missing=data.run.n_cells - len(data.records),
+        n_finished=len(data.records),
+        n_failed=sum(record.error is not None for record in data.records),
+        failures=tables.failure_table(data),
+    )
 
 
 def _experiment_text(data: RunData) -> str:
     try:
-        return (data.run.folder / "experiment.toml").read_text(encoding="utf-8")
+        text = (data.run.folder / "experiment.toml").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return "The run's folder has no experiment.toml that can be read."
+    return "\n".join(clipped(line, 400) for line in text[:100_000].splitlines())
 
 
 def _command(settings: Settings) -> str:
@@ -101,42 +147,10 @@ def _command(settings: Settings) -> str:
     return f"bdes run {shlex.quote(shown)}"
 
 
-def _legend(data: RunData) -> str:
-    """Return the policies with their colours: every chart's legend, and what hides them."""
-    boxes = "".join(
-        f'<label><input type="checkbox" checked value="{i}">'
-        f'<span class="swatch" data-index="{i}"></span>{text(name)}</label>'
-        for i, name in enumerate(data.policies)
-    )
-    return f'<fieldset class="legend"><legend>Policies shown in charts</legend>{boxes}</fieldset>'
-
-
-def _assembled(data: RunData, figures: Figures, parts: list[tuple[str, str, str]]) -> str:
-    style, script = _asset("report.css"), _asset("report.js")
-    vega = vega_script()
-    policy = (
-        "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"script-src {content_hash(vega)} {content_hash(script)}; "
-        f"style-src {content_hash(style)}"
-    )
-    return Template(_asset("report.html")).substitute(
-        policy=policy,
-        title=text(data.run.name),
-        headline=sections.headline(data),
-        contents="".join(f'<li><a href="#{name}">{escape(title)}</a></li>'
-                         for name, title, _ in parts),
-        legend=_legend(data) if data.panels() else "",
-        sections="\n".join(
-            f'<section id="{name}" aria-labelledby="h-{name}">'
-            f'<h2 id="h-{name}">{escape(title)}</h2>{body}</section>'
-            for name, title, body in parts
-        ),
-        version=escape(__version__),
-        style=style,
-        data=json_block("report-data", figures.script_data()),
-        vega=vega,
-        script=script,
-    )  # fmt: skip
+def _content_hash(content: str) -> str:
+    """Return the hash by which a Content-Security-Policy allows one script or style."""
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def _asset(name: str) -> str:

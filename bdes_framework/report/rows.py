@@ -8,10 +8,10 @@ from bdes_framework.report.data import Row, RunData, gap_rows, horizon_rows
 from bdes_framework.report.names import clipped
 from bdes_framework.report.slopes import Promise, SlopeFit, table_1
 
-LONGEST_NAME = 16
+MAX_NAME = 16
 """Characters of a policy's name beside its slope; the slope must not be cut off."""
 
-LEAST_SHARE = 1e-12
+MIN_SHARE = 1e-12
 """Gaps below this are drawn here: a logarithmic axis has no zero."""
 
 
@@ -37,7 +37,7 @@ def loglog_rows(
     name = data.environment_names[environment]
     lines = [
         {"kind": "fit", "environment": name, "policy": policy, "T": horizon,
-         "value": fit.at(horizon), "label": f"{clipped(policy, LONGEST_NAME)}: {fit.slope:.2f}"}
+         "value": fit.at(horizon), "label": f"{clipped(policy, MAX_NAME)}: {fit.slope:.2f}"}
         for policy, fit in found.items()
         for horizon in (fit.horizons[0], fit.horizons[-1])
     ]  # fmt: skip
@@ -82,6 +82,6 @@ def _place_labels(ends: list[Row], values: list[float]) -> None:
 def drawn_gap_rows(data: RunData) -> list[Row]:
     """Return the benchmarks' gaps, with what a logarithmic axis can show of them."""
     return [
-        {**row, "rounds": f"{row['T']:,}", "drawn_share": max(row["share"], LEAST_SHARE)}
+        {**row, "rounds": f"{row['T']:,}", "drawn_share": max(row["share"], MIN_SHARE)}
         for row in gap_rows(data)
     ]

@@ -73,7 +73,7 @@ def test_a_report_that_cannot_be_written_exits_2_and_leaves_the_old_one(
 
 
 @pytest.mark.parametrize("command", [["report"], ["plot", "--chart", "regret", "-o", "x.svg"]])
-@pytest.mark.parametrize("missing", ["altair", "vl_convert"])
+@pytest.mark.parametrize("missing", ["altair", "jinja2", "vl_convert"])
 def test_without_the_extra_the_error_names_it(
     bdes: Bdes, command: list[str], missing: str, plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

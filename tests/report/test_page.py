@@ -14,9 +14,9 @@ from bdes_framework.report.data import (
     RunData,
     final_rows,
 )
-from bdes_framework.report.diagnostics import _typical
 from bdes_framework.report.page import Settings, report_page
 from bdes_framework.report.slopes import fit_slopes
+from bdes_framework.report.tables import _typical
 from tests.support.reports import (
     EXPERIMENT,
     HOSTILE_ERROR,
@@ -138,7 +138,7 @@ def test_hostile_text_stays_text(hostile: Path) -> None:
     run.close()
     page = Page(text)
     assert "64 cells (16 failed): 3 policies, 2 environments, 2 horizons." in page.text
-    assert "policies are toldlam, replenishing arm" in page.text
+    assert "revealed to policieslam, replenishing arm" in page.text
     for words in (HOSTILE_NAME, HOSTILE_POLICY, HOSTILE_ERROR):
         assert words in page.text
         assert words not in text

@@ -1,0 +1,376 @@
+"""The tables of the page, and its first sentences: plain data, which the template escapes."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from bdes_framework.experiment.summary import Estimate
+from bdes_framework.report.data import REGRET, Panel, RunData, Standing, gap_rows, standings
+from bdes_framework.report.names import MAX_TEXT
+from bdes_framework.report.rows import promise_of
+from bdes_framework.report.slopes import SlopeFit
+
+MAX_ROWS = 2_500
+MAX_DIAGNOSTICS = 1_250
+MAX_FAILURES = 200
+MAX_ELEMENTS = 12
+MAX_PARAMETERS = 400
+MAX_VALUE = 160
+
+
+@frozen
+class TableCell:
+    """A cell of a table: its text, and what it is sorted by if that is a number."""
+
+    text: str
+    value: float | None = None
+    is_number: bool = False
+    limit: int = MAX_TEXT
+
+
+@frozen
+class Column:
+    """A column of a table: its heading, and what it means where that is not plain."""
+
+    heading: str
+    is_number: bool = False
+    meaning: str = ""
+
+
+@frozen
+class Table:
+    """A table of the page; ``strong`` rows are set off, ``left_out`` rows of a kind not shown."""
+
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[TableCell]]
+    sortable: bool = True
+    strong: Collection[int] = ()
+    left_out: int = 0
+    kind: str = "lines"
+
+
+def number(value: float | None, form: str) -> TableCell:
+    """Return a cell with a formatted number, or a dash."""
+    if value is None:
+        return TableCell("–", None, True)
+    return TableCell(format(value, form), value, True)
+
+
+# -- what was run ---------------------------------------------------------------------------
+
+
+def facts(data: RunData) -> dict[str, str]:
+    """Return size, seed, horizons and what policies know, by name."""
+    config = data.resolved["config"]
+    known = {"lam": config["reveal_lam"], "replenishing arm": config["reveal_replenishing_arm"]}
+    return {
+        "cells finished": f"{len(data.records):,} of {data.run.n_cells:,}",
+        "seed": str(config["seed"]),
+        "replications": f"{config['replications']:,}",
+        "horizons T": ", ".join(f"{horizon:,}" for horizon in config["horizons"]),
+        "benchmark": _reference(config["benchmark"]) if config["benchmark"] else "none",
+        "revealed to policies": ", ".join(name for name, is_known in known.items() if is_known)
+        or "neither lam nor arm",
+    }
+
+
+def run_tables(data: RunData) -> list[Table]:
+    """Return environments, policies, and the versions of the code that decides the numbers."""
+    config = data.resolved["config"]
+    versions = [
+        [TableCell(name), TableCell(version)] for name, version in data.resolved["versions"].items()
+    ]
+    columns = [Column("Distribution"), Column("Version")]
+    return [
+        _parts("Environments", "Environment", config["environments"]),
+        _parts("Policies", "Policy", config["policies"]),
+        Table("Code that decides the numbers", columns, versions, sortable=False),
+    ]
+
+
+def _reference(ref: object) -> str:
+    return ref if isinstance(ref, str) else json.dumps(ref, sort_keys=True)
+
+
+def _parts(title: str, one: str, parts: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a table of environments or policies; of those that depend on T, the longest."""
+    last = {part["label"]: part for part in sorted(parts, key=lambda part: part["horizon"])}
+    order = dict.fromkeys(part["label"] for part in parts)
+    rows = []
+    for label in list(order)[:MAX_ROWS]:
+        parameters = {k: v for k, v in last[label]["table"].items() if k != "use"}
+        words = ", ".join(f"{name} = {_brief(value)}" for name, value in parameters.items())
+        use = str(last[label]["table"]["use"])
+        described = TableCell(words or "defaults", limit=MAX_PARAMETERS)
+        rows.append([TableCell(label), TableCell(use), described])
+    caption = f"{title}, with parameters as they are at the longest horizon"
+    columns = [Column(one), Column("Plugin"), Column("Parameters")]
+    return Table(caption, columns, rows, sortable=False)
+
+
+def _brief(value: object) -> str:
+    """Return a value as JSON, cut where it gets long."""
+    plain = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return plain if len(plain) <= MAX_VALUE else plain[: MAX_VALUE - 1] + "…"
+
+
+# -- who won --------------------------------------------------------------------------------
+
+
+def headline(data: RunData) -> str:
+    """Return what there is, and who won at the longest horizon, in two sentences."""
+    panels = data.panels()
+    if not panels:
+        return "No cell has finished well yet."
+    facts = (
+        _count(len(data.policies), "policy", "policies"),
+        _count(len(data.environment_names), "environment", "environments"),
+        _count(len(data.horizons), "horizon", "horizons"),
+    )
+    words = f"{_count(data.run.n_cells, 'cell', 'cells')}{_undone(data)}: {', '.join(facts)}."
+    last = [panel for panel in panels if panel.horizon == panels[0].horizon]
+    wins, ties = _tally(data, last)
+    if wins:
+        best, count = wins.most_common(1)[0]
+        where = f" in {count} of {len(last)} environments" if len(last) > 1 else ""
+        tied = f", and tied with the best in {ties[best]}" if ties[best] else ""
+        name = data.policy_names[best]
+        words += f" At T = {panels[0].horizon:,}, {name} earned the most{where}{tied}."
+    return words
+
+
+def _undone(data: RunData) -> str:
+    """Return how many cells are missing or failed, if any: whoever won may not win in the end."""
+    missing = data.run.n_cells - len(data.records)
+    n_failed = sum(record.error is not None for record in data.records)
+    parts = [
+        f"{n:,} {what}" for n, what in ((missing, "not played yet"), (n_failed, "failed")) if n
+    ]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _count(n: int, one: str, many: str) -> str:
+    return f"{n:,} {one if n == 1 else many}"
+
+
+def _tally(data: RunData, panels: Sequence[Panel]) -> tuple[Counter[str], Counter[str]]:
+    wins: Counter[str] = Counter()
+    ties: Counter[str] = Counter()
+    for panel in panels:
+        for standing in standings(data, panel):
+            wins[standing.result.policy] += standing.is_best
+            ties[standing.result.policy] += standing.is_tied
+    return +wins, ties
+
+
+def standings_table(data: RunData) -> Table:
+    """Return means with intervals and paired differences, by environment, horizon and policy."""
+    rows: list[list[TableCell]] = []
+    panels = data.panels()
+    with_regret = has_regret(data)
+    n_rows = 0
+    best: set[int] = set()
+    for panel in panels:
+        found = standings(data, panel)
+        n_rows += len(found)
+        if len(rows) < MAX_ROWS:
+            best.update(len(rows) + i for i, standing in enumerate(found) if standing.is_best)
+            rows += [_standing_row(data, standing, with_regret) for standing in found]
+    columns = [Column("Environment"), Column("T", True), Column("Policy")]
+    if with_regret:
+        columns += [
+            Column("DES regret ± 95 %", True, "Expected reward lost against the best sequence"),
+            Column("Of OPT", True, "Expected reward as a share of the benchmark's"),
+        ]
+    columns += [
+        Column("Reward/round", True, "Mean expected reward per round"),
+        Column("Behind best ± 95 %", True, "Paired by replication: the same random draws for both"),
+        Column("Verdict"),
+    ]
+    caption = "Results by environment, horizon and policy"
+    return Table(caption, columns, rows, strong=best, left_out=n_rows - len(rows))
+
+
+def _standing_row(data: RunData, standing: Standing, with_regret: bool) -> list[TableCell]:
+    result = standing.result
+    assert result.mean is not None
+    cells = [
+        TableCell(data.environment_names[result.environment]),
+        number(result.horizon, ",d"),
+        TableCell(data.policy_names[result.policy]),
+    ]
+    if with_regret:
+        optimum = None if result.regret is None else result.mean.mean + result.regret.mean
+        share = result.mean.mean / optimum if optimum else None
+        cells += [_estimate(result.regret), number(share, ".1%")]
+    verdict = "best" if standing.is_best else "tied" if standing.is_tied else ""
+    if result.n_failed:
+        verdict = f"{verdict}, {result.n_failed} failed".removeprefix(", ")
+    return [
+        *cells,
+        number(result.mean.mean / result.horizon, ".4f"),
+        _estimate(standing.behind),
+        TableCell(verdict),
+    ]
+
+
+def _estimate(found: Estimate | None) -> TableCell:
+    if found is None:
+        return number(None, "")
+    half = "" if found.half_width is None else f" ± {found.half_width:,.1f}"
+    return TableCell(f"{found.mean:,.1f}{half}", found.mean, True)
+
+
+# -- growth, benchmark, diagnostics, failures -----------------------------------------------
+
+
+def has_regret(data: RunData) -> bool:
+    """Return whether any panel is measured by regret."""
+    return any(panel.measure == REGRET for panel in data.panels())
+
+
+def slope_table(data: RunData, fits: Mapping[tuple[str, str], SlopeFit]) -> Table:
+    """Return fitted log-log slopes beside those of the paper's Table 1."""
+    rows = []
+    for (environment, policy), fit in list(fits.items())[:MAX_ROWS]:
+        promise = promise_of(data, environment)
+        interval = "–" if fit.low is None else f"{fit.low:.2f} to {fit.high:.2f}"
+        rows.append(
+            [
+                TableCell(data.environment_names[environment]),
+                TableCell(data.policy_names[policy]),
+                number(fit.slope, ".2f"),
+                TableCell(interval, fit.low, True),
+                number(promise.exponent if promise else None, ".2f"),
+                TableCell(promise.words if promise else "lam is not known"),
+            ]
+        )
+    columns = [
+        Column("Environment"),
+        Column("Policy"),
+        Column("Slope", True),
+        Column("95 %", True, "Bootstrap over replications"),
+        Column("Table 1", True),
+        Column("What Table 1 says of this lam"),
+    ]
+    return Table("Log-log slopes of mean regret over horizons", columns, rows)
+
+
+def gap_table(data: RunData) -> Table:
+    """Return by how much regret may be understated: benchmarks and their upper bounds."""
+    rows = [
+        [
+            TableCell(row["environment"]),
+            number(row["T"], ",d"),
+            number(row["value"], ",.2f"),
+            number(row["upper_bound"], ",.2f"),
+            number(row["gap"], ",.2g"),
+            number(row["share"], ".1e"),
+        ]
+        for row in gap_rows(data)[:MAX_ROWS]
+    ]
+    columns = [
+        Column("Environment"),
+        Column("T", True),
+        Column("Benchmark", True),
+        Column("Upper bound", True),
+        Column("Gap", True),
+        Column("Gap / benchmark", True),
+    ]
+    return Table("Benchmarks and their proven upper bounds", columns, rows)
+
+
+def failure_table(data: RunData) -> Table:
+    """Return which cells failed and how."""
+    failed = [record for record in data.records if record.error is not None]
+    rows = [
+        [
+            TableCell(data.policy_names[r.policy]),
+            TableCell(data.environment_names[r.environment]),
+            number(r.horizon, ",d"),
+            number(r.replication, "d"),
+            TableCell(r.error or "", limit=300),
+        ]
+        for r in failed[:MAX_FAILURES]
+    ]
+    columns = [
+        Column("Policy"),
+        Column("Environment"),
+        Column("T", True),
+        Column("Replication", True),
+        Column("Error"),
+    ]
+    left_out = len(failed) - len(rows)
+    return Table("Cells that failed", columns, rows, left_out=left_out, kind="failures")
+
+
+def diagnostics_table(data: RunData) -> Table:
+    """Return the diagnostics of policies over replications, at the last horizon."""
+    groups: dict[tuple[str, str, str], list[object]] = {}
+    last = data.horizons[-1] if data.horizons else 0
+    for row in data.run.rows():
+        if row["horizon"] == last and row["error"] is None:
+            for name, value in json.loads(str(row["diagnostics"])).items():
+                key = str(row["policy"]), str(row["environment"]), str(name)
+                groups.setdefault(key, []).append(value)
+    rows = [
+        [
+            TableCell(data.policy_names[policy]),
+            TableCell(data.environment_names[environment]),
+            TableCell(name, limit=60),
+            TableCell(_typical(values)),
+        ]
+        for (policy, environment, name), values in list(groups.items())[:MAX_DIAGNOSTICS]
+    ]
+    caption = f"What policies showed at the end, T = {last:,}, over all replications"
+    columns = [Column("Policy"), Column("Environment"), Column("Name"), Column("Value")]
+    return Table(caption, columns, rows, left_out=len(groups) - len(rows))
+
+
+def _typical(values: list[object]) -> str:
+    """Return values of one diagnostic over replications in a few words."""
+    numbers = [_numbers(value) for value in values]
+    columns = [row for row in numbers if row is not None]
+    lengths = {len(row) for row in columns}
+    if len(columns) == len(values) and len(lengths) == 1 and 0 < max(lengths) <= MAX_ELEMENTS:
+        return ", ".join(_range(column) for column in zip(*columns, strict=True))
+    (first, n), *others = Counter(_plain(value) for value in values).most_common()
+    return f"{first} ({n} of {len(values)} replications)" if others else first
+
+
+def _plain(value: object) -> str:
+    """Return one value for reading: words without quotes, numbers without needless digits."""
+    if isinstance(value, str):
+        return value
+    numbers = _numbers(value)
+    if numbers is None:
+        return _brief(value)
+    words = ", ".join(map(_digits, numbers))
+    return f"[{words}]" if isinstance(value, list) else words
+
+
+def _numbers(value: object) -> list[float] | None:
+    """Return the numbers in a value, or None if it is anything else than numbers."""
+    given = value if isinstance(value, list) else [value]
+    found = [float(x) for x in given if isinstance(x, int | float) and not isinstance(x, bool)]
+    return found if len(found) == len(given) else None
+
+
+def _range(column: Sequence[float]) -> str:
+    """Return the mean over replications, and in brackets from where to where they go."""
+    finite = [x for x in column if math.isfinite(x)]
+    if not finite:
+        return "not a number"
+    low, high, mean = min(finite), max(finite), math.fsum(finite) / len(finite)
+    if low == high:
+        return _digits(mean)
+    return f"{_digits(mean)} ({_digits(low)} to {_digits(high)})"
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e12 else f"{value:.4g}"
