@@ -78,6 +78,8 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import PolicyRef as PolicyRef
     from bdes_framework.interfaces import Reference as Reference
     from bdes_framework.model.compiling import compiled as compiled
+    from bdes_framework.model.hull import hull_of_arms as hull_of_arms
+    from bdes_framework.model.hull import pareto_arms as pareto_arms
     from bdes_framework.model.instance import Instance as Instance
     from bdes_framework.model.instance import Problem as Problem
     from bdes_framework.model.instance import alternating_limit as alternating_limit
@@ -128,6 +130,7 @@ _HOMES = {
     " NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef"
     " Reference",
     "model.compiling": "compiled",
+    "model.hull": "hull_of_arms pareto_arms",
     "model.rounds": "Record World finite_rewards play_round sweep_block sweep_states",
     "fitting.likelihood": "Likelihood fresh_state likelihood_of sweep_information"
     " sweep_log_likelihood sweep_log_likelihoods",

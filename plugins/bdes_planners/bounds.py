@@ -7,6 +7,27 @@ from bdes_planners.reduction import UNIT_ROUNDOFF, Reduced
 
 
 @compiled
+def affine_repeats(
+    decay: float, shift: float, slope: float, base: float, q: float, repeats: int
+) -> tuple[float, float]:
+    """Return the total pay and last state of repeating some pulls, by repeated squaring.
+
+    Once, they pay ``slope*q + base`` and take the state to ``decay*q + shift``.
+    """
+    total = 0.0
+    while repeats > 0:
+        if repeats % 2 == 1:
+            total += slope * q + base
+            q = decay * q + shift
+        base = base + slope * shift + base
+        slope = slope + slope * decay
+        shift = decay * shift + shift
+        decay = decay * decay
+        repeats //= 2
+    return total, q
+
+
+@compiled
 def _pair_value(
     r: FloatArray, b: FloatArray, lam: float, q0: float, first: int, second: int, horizon: int
 ) -> float:
@@ -14,17 +35,7 @@ def _pair_value(
     keep = 1.0 - lam
     decay, shift = keep * keep, keep * lam * b[first] + lam * b[second]
     slope, base = r[first] + keep * r[second], lam * b[first] * r[second]
-    total, q = 0.0, q0
-    pairs = horizon // 2
-    while pairs > 0:
-        if pairs % 2 == 1:
-            total += slope * q + base
-            q = decay * q + shift
-        base = base + slope * shift + base
-        slope = slope + slope * decay
-        shift = decay * shift + shift
-        decay = decay * decay
-        pairs //= 2
+    total, q = affine_repeats(decay, shift, slope, base, q0, horizon // 2)
     if horizon % 2 == 1:
         total += r[first] * q
     return total

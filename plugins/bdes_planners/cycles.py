@@ -13,9 +13,10 @@ from bdes_framework import (
     Plan,
     Schedule,
     compiled,
+    pareto_arms,
 )
-from bdes_planners.bounds import potential_bound
-from bdes_planners.reduction import checked_horizon, pareto_arms
+from bdes_planners.bounds import affine_repeats, potential_bound
+from bdes_planners.reduction import checked_horizon
 
 
 @frozen
@@ -53,19 +54,8 @@ def _extend(effects: FloatArray, depth: int, r: float, b: float, lam: float) -> 
 @compiled
 def _total(effects: FloatArray, length: int, q: float, horizon: int) -> float:
     """Return what the cycle earns over the horizon: whole repeats by squaring, then a prefix."""
-    repeats = horizon // length
-    decay, shift = effects[length, 0], effects[length, 1]
-    slope, base = effects[length, 2], effects[length, 3]
-    total = 0.0
-    while repeats > 0:
-        if repeats % 2 == 1:
-            total += slope * q + base
-            q = decay * q + shift
-        base = base + slope * shift + base
-        slope = slope + slope * decay
-        shift = decay * shift + shift
-        decay = decay * decay
-        repeats //= 2
+    decay, shift, slope, base = effects[length]
+    total, q = affine_repeats(decay, shift, slope, base, q, horizon // length)
     rest = horizon % length
     return float(total + effects[rest, 2] * q + effects[rest, 3])
 

@@ -5,12 +5,19 @@ a loss that is counted; rescaling by powers of two rounds nothing.
 """
 
 import math
-from fractions import Fraction
 
 import numpy as np
 from attrs import frozen
 
-from bdes_framework import FloatArray, Instance, IntArray, InvalidValueError, Schedule, Segment
+from bdes_framework import (
+    FloatArray,
+    Instance,
+    IntArray,
+    InvalidValueError,
+    Schedule,
+    Segment,
+    hull_of_arms,
+)
 
 UNIT_ROUNDOFF = 2.0**-53
 
@@ -106,7 +113,7 @@ def reduce(instance: Instance) -> Reduced:
     For any convex, increasing V, ``r*q + V((1-lam)*q + lam*b)`` is convex and increasing in
     (r, b), so its maximum over the arms is reached on their upper-right convex hull.
     """
-    index = hull_arms(instance.r, instance.b)
+    index = hull_of_arms(instance.r, instance.b)
     r, b = instance.r[index], instance.b[index]
     of_r, of_q = _power_of_two(float(r.max())), _power_of_two(max(instance.q0, float(b.max())))
     q0, scaled_b = instance.q0 / of_q, b / of_q
@@ -120,44 +127,6 @@ def reduce(instance: Instance) -> Reduced:
         high=max(q0, float(scaled_b.max())),
         unit=of_r * of_q,
     )
-
-
-def pareto_arms(r: FloatArray, b: FloatArray) -> IntArray:
-    """Return the arms that no other arm equals or beats in both r and b: r falling, b rising.
-
-    Of equal arms the first stays.
-    """
-    order = np.lexsort((np.arange(r.size), -b, -r))
-    kept: list[int] = []
-    for arm in order.tolist():
-        if not kept or b[arm] > b[kept[-1]]:
-            kept.append(arm)
-    return np.array(kept, dtype=np.int64)
-
-
-def hull_arms(r: FloatArray, b: FloatArray) -> IntArray:
-    """Return the corners of the upper-right convex hull of the points (r, b): r falling.
-
-    Exact: no rounding decides which arms stay.
-    """
-    kept: list[int] = []
-    for arm in pareto_arms(r, b).tolist():
-        while len(kept) >= 2 and not _is_corner(r, b, kept[-2], kept[-1], arm):
-            kept.pop()
-        kept.append(arm)
-    return np.array(kept, dtype=np.int64)
-
-
-def _is_corner(r: FloatArray, b: FloatArray, before: int, middle: int, after: int) -> bool:
-    """Say whether ``middle`` lies strictly above the chord from ``before`` to ``after``."""
-    r0, r1, r2 = float(r[before]), float(r[middle]), float(r[after])
-    b0, b1, b2 = float(b[before]), float(b[middle]), float(b[after])
-    left, right = (r0 - r2) * (b1 - b0), (b2 - b0) * (r0 - r1)
-    if abs(left - right) > 16 * UNIT_ROUNDOFF * (abs(left) + abs(right)):
-        return left > right
-    exact = [Fraction(value) for value in (r0, r1, r2, b0, b1, b2)]
-    s0, s1, s2, d0, d1, d2 = exact
-    return (s0 - s2) * (d1 - d0) > (d2 - d0) * (s0 - s1)
 
 
 def _thin(r: FloatArray, b: FloatArray, slack: float) -> list[int]:

@@ -3,9 +3,9 @@
 import numpy as np
 from attrs import frozen
 
-from bdes_framework import BuildContext, DiagnosticValue, Instance, Plan, Schedule
+from bdes_framework import BuildContext, DiagnosticValue, Instance, Plan, Schedule, pareto_arms
 from bdes_planners.bounds import potential_bound
-from bdes_planners.reduction import checked_horizon, pareto_arms
+from bdes_planners.reduction import checked_horizon
 
 
 @frozen

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bdes_framework import FloatArray, IntArray, compiled
+from bdes_framework import FloatArray, IntArray, compiled, hull_of_arms
 
 STATES = 64
 """At which values are kept."""
@@ -60,7 +60,7 @@ def look_ahead(
     """Return the value per round of the rounds left from state ``q``, and the plan."""
     # The states that any arms lead to: plans of other arms may be compared, too.
     low, high = min(q, b.min()), max(q, b.max())
-    arms = useful_arms(r, b)
+    arms = hull_of_arms(r, b)
     r, b = r[arms], b[arms]
     ahead = float(left)
     if lam * left > MEMORIES:
@@ -108,31 +108,6 @@ def follow(found: Lookahead, q: float, arms: IntArray) -> None:
         stop = min(arms.size, t + found.rounds)
         arms[t:stop] = found.arms[best]
         t, q, to_go = stop, after, to_go - 1
-
-
-@compiled
-def useful_arms(r: FloatArray, b: FloatArray) -> IntArray:
-    """Return the arms on the upper right hull of the points (r, b), the largest r first.
-
-    The value is convex and increasing in the state, so no other arm can be needed.
-    """
-    order = np.argsort(-r, kind="mergesort")
-    chosen = np.empty(r.size, dtype=np.int64)
-    n = 0
-    for i in order:
-        if n > 0 and b[i] <= b[chosen[n - 1]]:
-            continue
-        if n > 0 and r[i] == r[chosen[n - 1]]:
-            n -= 1
-        while n > 1:
-            first, middle = chosen[n - 2], chosen[n - 1]
-            rise = (b[middle] - b[first]) * (r[first] - r[i])
-            if rise > (b[i] - b[first]) * (r[first] - r[middle]):
-                break
-            n -= 1
-        chosen[n] = i
-        n += 1
-    return chosen[:n].copy()
 
 
 @compiled

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from bdes_framework import Instance, InvalidValueError, load_plugins
 from bdes_planners.exact import Exact
-from bdes_planners.reduction import hull_arms, pareto_arms
 from bdes_planners.simple import BestFixed
 from tests.support.planner_oracles import (
     brute_force,
@@ -154,18 +153,3 @@ def test_an_arm_inside_the_hull_changes_nothing(
     without = Exact().plan(instance_of(points, lam, q0), horizon).value
     with_it = Exact().plan(instance_of([*points, inside], lam, q0), horizon).value
     assert close(with_it, without)
-
-
-def test_only_corners_of_the_upper_right_hull_are_kept() -> None:
-    r = np.array([0.5, 1.0, 0.0, 0.4, 1.0, 0.75])
-    b = np.array([0.5, 0.0, 1.0, 0.9, 0.0, 0.35])
-    assert hull_arms(r, b).tolist() == [1, 3, 2]
-    assert pareto_arms(r, b).tolist() == [1, 5, 0, 3, 2]
-
-
-def test_an_arm_a_hair_above_a_chord_is_kept_and_one_on_it_is_not() -> None:
-    r, on_chord = np.array([1.0, 0.5, 0.0]), np.array([0.0, 0.5, 1.0])
-    assert hull_arms(r, on_chord).tolist() == [0, 2]
-    above = on_chord.copy()
-    above[1] = np.nextafter(0.5, 1)
-    assert hull_arms(r, above).tolist() == [0, 1, 2]

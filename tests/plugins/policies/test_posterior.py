@@ -25,7 +25,7 @@ from bdes_framework.experiment.arms import ArmsConfig, make_arms
 from bdes_policies.posterior.deviates import CorrelatedDeviates
 from bdes_policies.posterior.estimating import Posterior
 from bdes_policies.posterior.information_gain import plan_roughly
-from bdes_policies.posterior.lookahead import follow, look_ahead, useful_arms
+from bdes_policies.posterior.lookahead import follow, look_ahead
 from bdes_policies.posterior.modes import Draw, RatePrior
 from tests.support.noiseless import PLUGINS, array, build, click_bait, diagnostics_of, number, play
 
@@ -77,19 +77,6 @@ def test_a_rough_plan_promises_nearly_what_a_careful_one_does(left: int) -> None
         r, b, lam, q = instance.r, instance.b, instance.lam, instance.q0
         rough = plan_roughly(Draw(r, b, lam), q, left).value
         assert rough == pytest.approx(look_ahead(r, b, lam, q, left)[0], rel=0.005)
-
-
-def test_only_arms_that_no_mix_of_two_others_beats_are_useful() -> None:
-    rng = np.random.default_rng(5)
-    for _ in range(50):
-        r, b = rng.random(7), rng.random(7)
-        # An arm is needed if it is the best for some weights of its two numbers.
-        angles = np.linspace(0, np.pi / 2, 4_001)
-        winners = np.argmax(np.outer(np.cos(angles), r) + np.outer(np.sin(angles), b), axis=1)
-        assert set(winners.tolist()) <= set(useful_arms(r, b).tolist())
-        # Sharper corners than the angles resolve are rare.
-        assert len(useful_arms(r, b)) <= len(set(winners.tolist())) + 1
-    assert useful_arms(np.array([0.5, 0.5, 0.2]), np.array([0.5, 0.5, 0.1])).size == 1
 
 
 # -- estimates ------------------------------------------------------------------------------
