@@ -14,6 +14,7 @@ from attrs import frozen
 
 import bdes_framework as bdes
 from bdes_framework.experiment.arms import ArmsConfig, make_arms
+from bdes_framework.experiment.summary import loglog_line
 
 PLUGINS = bdes.load_plugins()
 SEEDS = 30
@@ -224,7 +225,7 @@ def slope_with_interval(
 
 def slope_of(horizons: Sequence[int] | bdes.IntArray, regret: bdes.FloatArray) -> float:
     """Return the log-log slope of regret over horizons, by least squares."""
-    return float(np.polyfit(np.log(horizons), np.log(np.maximum(regret, 1e-9)), 1)[0])
+    return float(loglog_line(horizons, np.maximum(regret, 1e-9))[0])
 
 
 @frozen

@@ -4,8 +4,10 @@ import math
 import statistics
 from collections.abc import Sequence
 
+import numpy as np
 from attrs import frozen
 
+from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework.plugin.hook_payloads import FinishedCell
 
 
@@ -118,13 +120,31 @@ def slopes(results: Sequence[Result]) -> dict[tuple[str, str], float]:
 
     Least squares over all horizons with positive regret; absent below two of them.
     """
-    points: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    points: dict[tuple[str, str], dict[int, float]] = {}
     for result in results:
         if result.regret is not None and result.regret.mean > 0:
-            point = math.log(result.horizon), math.log(result.regret.mean)
-            points.setdefault((result.environment, result.policy), []).append(point)
+            regret = points.setdefault((result.environment, result.policy), {})
+            regret[result.horizon] = result.regret.mean
     return {
-        key: statistics.linear_regression([x for x, _ in pairs], [y for _, y in pairs]).slope
-        for key, pairs in points.items()
-        if len({x for x, _ in pairs}) > 1
+        key: float(loglog_line(list(regret), np.array(list(regret.values())))[0])
+        for key, regret in points.items()
+        if len(regret) > 1
     }
+
+
+def loglog_line(
+    horizons: Sequence[int] | IntArray, values: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return slope and intercept of log values over log horizons, by least squares.
+
+    Parameters
+    ----------
+    horizons : Sequence[int] | IntArray, shape (n,)
+        At least two of them.
+    values : FloatArray, shape (..., n)
+        Positive; one line per row.
+    """
+    logs, log_values = np.log(np.asarray(horizons, dtype=float)), np.log(values)
+    centred = logs - logs.mean()
+    slope = np.asarray((log_values * centred).sum(axis=-1) / (centred**2).sum())
+    return slope, np.asarray(log_values.mean(axis=-1) - slope * logs.mean())

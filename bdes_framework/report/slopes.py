@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import frozen
 
-from bdes_framework._internal.arrays import FloatArray
-from bdes_framework.experiment.summary import CellSummary
+from bdes_framework.experiment.summary import CellSummary, loglog_line
 
 _RESAMPLES = 1000
 
@@ -20,10 +19,10 @@ class SlopeFit:
     ----------
     slope, intercept : float
         Of log regret over log T, by least squares.
-    low, high : float or None
+    low, high : float | None
         A 95 % bootstrap interval of the slope over replications; None with fewer than three
         replications that finished at every horizon.
-    horizons : tuple of int
+    horizons : tuple[int, ...]
         The horizons with positive mean regret: the ones it was fitted on.
     """
 
@@ -54,23 +53,15 @@ def _fit(by_horizon: dict[int, dict[int, float]]) -> SlopeFit | None:
     horizons = tuple(t for t, mean in means.items() if mean > 0)
     if len(horizons) < 2:
         return None
-    logs = np.log(np.array(horizons, dtype=float))
-    slope, intercept = _line(logs, np.log([[means[t] for t in horizons]]))
-    low, high = _interval(logs, [by_horizon[t] for t in horizons])
-    return SlopeFit(float(slope[0]), float(intercept[0]), low, high, horizons)
-
-
-def _line(logs: FloatArray, log_regret: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return least-squares slopes and intercepts, one per row."""
-    centred = logs - logs.mean()
-    slope = (log_regret * centred).sum(axis=1) / (centred**2).sum()
-    return slope, log_regret.mean(axis=1) - slope * logs.mean()
+    slope, intercept = loglog_line(horizons, np.array([means[t] for t in horizons]))
+    low, high = _interval(horizons, [by_horizon[t] for t in horizons])
+    return SlopeFit(float(slope), float(intercept), low, high, horizons)
 
 
 def _interval(
-    logs: FloatArray, columns: Sequence[dict[int, float]]
+    horizons: Sequence[int], columns: Sequence[dict[int, float]]
 ) -> tuple[float | None, float | None]:
-    """Bootstrap over replications, whole rows at a time: horizons share their luck."""
+    """Bootstrap over replications, whole rows at a time: horizons share their random draws."""
     shared = sorted(set.intersection(*(set(column) for column in columns)))
     if len(shared) < 3:
         return None, None
@@ -81,7 +72,7 @@ def _interval(
     means = means[(means > 0).all(axis=1)]
     if not len(means):
         return None, None
-    low, high = np.quantile(_line(logs, np.log(means))[0], (0.025, 0.975))
+    low, high = np.quantile(loglog_line(horizons, means)[0], (0.025, 0.975))
     return float(low), float(high)
 
 

@@ -96,7 +96,7 @@ def growth(times: Sequence[int], values: Sequence[float]) -> float:
     before = min(range(len(times)), key=lambda k: abs(times[k] - times[-1] / 10))
     if min(values[-1], values[before]) <= 0:
         return math.nan
-    return math.log(values[-1] / values[before]) / math.log(times[-1] / times[before])
+    return slope_of([times[before], times[-1]], np.array([values[before], values[-1]]))
 
 
 @frozen

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 import bdes_framework as bdes
+from bdes_framework.experiment.summary import loglog_line
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = ROOT / "studies" / "posterior"
@@ -128,15 +129,14 @@ def growth(rows: Sequence[Row]) -> Iterable[str]:
     yield "| lam | " + " | ".join(f"T = {t:,}" for t in horizons) + " | slope, 95 % |"
     yield "|---" * (len(horizons) + 2) + "|"
     rng = np.random.default_rng(0)
-    logs = np.log(horizons)
     for lam in dict.fromkeys(row.lam for row in rows):
         regret = np.array([row.regret[OURS] for row in rows if row.lam == lam])
         n = regret.shape[1]
         slopes = [
-            np.polyfit(logs, np.log(regret[:, rng.integers(0, n, n)].mean(axis=1)), 1)[0]
+            loglog_line(horizons, regret[:, rng.integers(0, n, n)].mean(axis=1))[0]
             for _ in range(2000)
         ]
-        slope = np.polyfit(logs, np.log(regret.mean(axis=1)), 1)[0]
+        slope = float(loglog_line(horizons, regret.mean(axis=1))[0])
         low, high = np.quantile(slopes, (0.025, 0.975))
         cells = " | ".join(f"{mean:,.0f}" for mean in regret.mean(axis=1))
         yield f"| {lam} | {cells} | {slope:.2f} ({low:.2f} to {high:.2f}) |"
