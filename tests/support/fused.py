@@ -57,6 +57,14 @@ POLICIES: list[Case] = [
 ]
 
 
+class AskingOnly:
+    """Hides a policy's compiled loop."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.ask = policy.ask
+        self.tell = policy.tell
+
+
 def fused(policy: Policy) -> FusedPolicy:
     assert isinstance(policy, FusedPolicy)
     return policy

@@ -1,4 +1,4 @@
-"""The kit accepts what is good, and each of its checks refuses something made to break it."""
+"""The kit accepts what is good, and each of its checks fails for a subject made to break it."""
 
 from collections.abc import Callable
 from unittest import SkipTest
@@ -74,22 +74,22 @@ def failing(kind: Kind, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("plugins", PLUGINS.values(), ids=[str(kind) for kind in PLUGINS])
-def test_the_subjects_below_are_loaded(plugins: Plugins) -> None:
+def test_subjects_are_loaded(plugins: Plugins) -> None:
     assert [record.reason for record in plugins.records if record.state == "failed"] == []
 
 
 @over(good=True)
-def test_a_good_one_passes_every_check(kind: Kind, name: str) -> None:
+def test_good_subject_passes_every_check(kind: Kind, name: str) -> None:
     CHECK_ALL[kind](name, plugins=PLUGINS[kind])
 
 
 @over(good=False)
-def test_a_broken_one_fails_the_check_it_breaks_and_no_other(kind: Kind, name: str) -> None:
+def test_broken_subject_fails_its_check_only(kind: Kind, name: str) -> None:
     assert failing(kind, name) == [check_broken_by(name)]
 
 
 @pytest.mark.parametrize("kind", PLUGINS, ids=str)
-def test_every_check_is_broken_by_somebody(kind: Kind) -> None:
+def test_every_check_has_a_broken_subject(kind: Kind) -> None:
     checks = {check.name for check in CHECKS[kind]("good")}
     assert checks == {check_broken_by(name) for name in names(kind, good=False)}
 
@@ -105,7 +105,7 @@ def test_every_check_is_broken_by_somebody(kind: Kind) -> None:
         (Kind.ENVIRONMENT, "good.benchmark", "benchmark_is_not_beaten"),
     ],
 )
-def test_checks_of_extras_run_where_there_is_the_extra(kind: Kind, fused: str, check: str) -> None:
+def test_optional_checks_run_where_they_apply(kind: Kind, fused: str, check: str) -> None:
     (found,) = [c for c in CHECKS[kind](fused, plugins=PLUGINS[kind]) if c.name == check]
     found()  # would raise SkipTest if it did not apply
 
@@ -117,19 +117,18 @@ def test_checks_of_extras_run_where_there_is_the_extra(kind: Kind, fused: str, c
         ("diagnostics_are_flat", "no diagnostics"),
     ],
 )
-def test_checks_of_extras_are_skipped_where_there_is_none(check: str, reason: str) -> None:
+def test_optional_checks_are_skipped_elsewhere(check: str, reason: str) -> None:
     plugins = PLUGINS[Kind.POLICY]
     (found,) = [c for c in policy_checks("good.silent", plugins=plugins) if c.name == check]
     with pytest.raises(SkipTest, match=reason):
         found()
 
 
-def test_the_papers_environment_conforms() -> None:
-    check_environment("bernoulli", r=[0.9, 0.3, 0.6], b=[0.1, 1.0, 0.5], lam=0.3)
+def test_bernoulli_with_one_arm_and_q0_conforms() -> None:
     check_environment({"use": "bernoulli", "r": [0.4], "b": [1.0], "lam": 1.0, "q0": 0.5})
 
 
-def test_the_papers_environment_conforms_under_noise() -> None:
+def test_bernoulli_with_local_noise_conforms() -> None:
     plugins = load_plugins(modules=[str(HERE / "broken_noise.py")])
     check_environment(
         "bernoulli", plugins=plugins, r=[0.9, 0.3], b=[0.1, 1.0], lam=0.3, noise="good"

@@ -58,7 +58,7 @@ def failure_of(name: str, check: str) -> ConformanceError:
     return caught.value
 
 
-def test_a_failure_names_subject_check_scenario_and_what_came() -> None:
+def test_failure_names_subject_check_and_scenario() -> None:
     error = failure_of("arms-exist", "arms_exist")
     (failure,) = error.failures
     assert failure.check == "arms_exist"
@@ -70,13 +70,13 @@ def test_a_failure_names_subject_check_scenario_and_what_came() -> None:
         assert part in str(error)
 
 
-def test_a_failure_is_an_assertion_and_one_of_ours() -> None:
+def test_failure_is_assertion_and_bdes_error() -> None:
     error = failure_of("arms-exist", "arms_exist")
     assert isinstance(error, AssertionError)
     assert isinstance(error, BdesError)
 
 
-def test_what_a_subject_raises_is_told_with_its_place() -> None:
+def test_exception_of_subject_has_file_and_line() -> None:
     error = failure_of("plays-a-single-arm", "plays_a_single_arm")
     (failure,) = error.failures
     assert "ZeroDivisionError: division by zero" in failure.came
@@ -86,7 +86,7 @@ def test_what_a_subject_raises_is_told_with_its_place() -> None:
     assert isinstance(error.__cause__.__cause__, ZeroDivisionError)
 
 
-def test_parameters_are_told() -> None:
+def test_parameters_are_reported() -> None:
     with pytest.raises(ConformanceError, match=r"\(width=2\.0\) fails a check"):
         check_noise_model("parameters-are-documented.one-not", plugins=NOISE, width=2.0)
 
@@ -129,7 +129,7 @@ def bdes_register(registrar):
         ("np.random.default_rng().integers(2, size=limit)", "same_seed_gives_the_same_arms"),
     ],
 )
-def test_every_failing_check_is_told_at_once(answer: str, check: str, tmp_path: Path) -> None:
+def test_every_failing_check_is_reported(answer: str, check: str, tmp_path: Path) -> None:
     (tmp_path / "wrong.py").write_text(ALWAYS_WRONG.replace("{answer}", answer))
     plugins = load_plugins(modules=[str(tmp_path / "wrong.py")], disabled=["bdes-framework"])
     with pytest.raises(ConformanceError) as caught:
@@ -140,14 +140,14 @@ def test_every_failing_check_is_told_at_once(answer: str, check: str, tmp_path: 
     assert all(name in str(caught.value) for name in told)
 
 
-def test_a_wrong_name_or_parameter_is_no_broken_promise() -> None:
+def test_wrong_name_or_parameter_raises_its_own() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'good'"):
         check_noise_model("godo", plugins=NOISE)
     with pytest.raises(ConfigError, match="is not a parameter"):
         check_noise_model("good", plugins=NOISE, epsilon=0.1)
 
 
-def test_a_subject_may_be_a_table_or_a_config_object() -> None:
+def test_subject_may_be_table_or_config() -> None:
     entry = NOISE.entry(Kind.NOISE_MODEL, "parameters-are-documented.one-not")
     for ref in ({"use": entry.name, "width": 2.0}, entry.config()):
         with pytest.raises(ConformanceError) as caught:
@@ -156,7 +156,7 @@ def test_a_subject_may_be_a_table_or_a_config_object() -> None:
         assert failure.subject.startswith(f"noise model {entry.name!r} of local file (")
 
 
-def test_global_random_state_is_left_as_it_was() -> None:
+def test_global_random_state_is_restored() -> None:
     np.random.seed(7)  # noqa: NPY002
     random.seed(7)
     expected = np.random.random(), random.random()  # noqa: NPY002
@@ -186,7 +186,7 @@ def bdes_register(registrar):
 """
 
 
-def test_what_may_be_refused_is_skipped_and_what_must_be_done_fails(tmp_path: Path) -> None:
+def test_rejected_scenarios_skip_or_fail(tmp_path: Path) -> None:
     (tmp_path / "picky.py").write_text(PICKY)
     plugins = load_plugins(modules=[str(tmp_path / "picky.py")], disabled=["bdes-framework"])
     raised: dict[str, Exception] = {}
@@ -208,11 +208,11 @@ def test_what_may_be_refused_is_skipped_and_what_must_be_done_fails(tmp_path: Pa
 # -- expected failures ----------------------------------------------------------------------
 
 
-def test_an_expected_failure_is_not_told() -> None:
+def test_expected_failure_is_not_reported() -> None:
     check_noise_model("mean-is-zero", plugins=NOISE, expected_failures=BIASED)
 
 
-def test_an_expected_failure_that_passes_is_told() -> None:
+def test_expected_failure_that_passes_is_reported() -> None:
     with pytest.raises(ConformanceError, match="take it out of expected_failures") as caught:
         check_noise_model("good", plugins=NOISE, expected_failures=BIASED)
     (failure,) = caught.value.failures
@@ -220,7 +220,7 @@ def test_an_expected_failure_that_passes_is_told() -> None:
     assert "leans to the right" in failure.expected
 
 
-def test_an_expected_failure_hides_no_other() -> None:
+def test_expected_failure_hides_no_other() -> None:
     with pytest.raises(ConformanceError) as caught:
         check_noise_model(
             "mean-is-zero",
@@ -238,7 +238,7 @@ def test_an_expected_failure_hides_no_other() -> None:
         lambda wrong: parametrize_with_checks(noise_model_checks("good"), expected_failures=wrong),
     ],
 )
-def test_an_expected_failure_of_no_check_is_refused(use: Callable[[object], object]) -> None:
+def test_expected_failure_of_unknown_check_raises(use: Callable[[object], object]) -> None:
     with pytest.raises(InvalidValueError, match="Did you mean 'mean_is_zero'"):
         use({"mean_zero": "misspelt"})
 
@@ -271,26 +271,26 @@ def test_every_check_becomes_a_test(pytester: pytest.Pytester) -> None:
     run_tests(pytester, "good").assert_outcomes(passed=N_CHECKS)
 
 
-def test_a_failing_check_is_a_failing_test_of_that_name(pytester: pytest.Pytester) -> None:
+def test_failing_check_is_a_failing_test(pytester: pytest.Pytester) -> None:
     result = run_tests(pytester, "mean-is-zero")
     result.assert_outcomes(passed=N_CHECKS - 1, failed=1)
     result.stdout.fnmatch_lines(["*test_conformance[[]mean-is-zero-mean_is_zero[]]*"])
     result.stdout.fnmatch_lines(["*expected: a mean within * of 0*"])
 
 
-def test_an_expected_failure_is_an_xfail_with_its_reason(pytester: pytest.Pytester) -> None:
+def test_expected_failure_is_xfail_with_reason(pytester: pytest.Pytester) -> None:
     result = run_tests(pytester, "mean-is-zero", BIASED)
     result.assert_outcomes(passed=N_CHECKS - 1, xfailed=1)
     result.stdout.fnmatch_lines(["XFAIL*mean_is_zero*leans to the right*"])
 
 
-def test_an_expected_failure_that_passes_fails_the_test(pytester: pytest.Pytester) -> None:
+def test_expected_failure_that_passes_fails(pytester: pytest.Pytester) -> None:
     result = run_tests(pytester, "good", BIASED)
     result.assert_outcomes(passed=N_CHECKS - 1, failed=1)
     result.stdout.fnmatch_lines(["*XPASS(strict)*leans to the right*"])
 
 
-def test_a_wrong_name_is_no_expected_failure(pytester: pytest.Pytester) -> None:
+def test_wrong_name_is_no_expected_failure(pytester: pytest.Pytester) -> None:
     run_tests(pytester, "godo", BIASED).assert_outcomes(failed=N_CHECKS)
 
 
@@ -319,14 +319,14 @@ def test_several_subjects_share_one_test(check: Check) -> None:
 
 
 @pytest.mark.usefixtures("bdes_no_discovery")
-def test_the_fixture_blocks_discovery() -> None:
+def test_fixture_blocks_discovery() -> None:
     plugins = load_plugins()
     assert plugins.records == ()
     assert plugins.entries() == ()
 
 
 @pytest.mark.usefixtures("bdes_no_discovery")
-def test_the_fixture_still_lets_local_modules_load() -> None:
+def test_fixture_lets_local_modules_load() -> None:
     plugins = load_plugins(modules=[FILE])
     assert [record.name for record in plugins.records] == ["broken_noise"]
     check_noise_model("good", plugins=plugins)
@@ -365,7 +365,7 @@ def test_brute_force_agrees_with_known_optima() -> None:
         best_value(Instance([0.5, 0.5], [0.2, 0.2], lam=0.5), 40)
 
 
-def test_the_reference_environment_follows_the_recurrence() -> None:
+def test_reference_environment_follows_recurrence() -> None:
     instance = Instance([0.9, 0.3], [0.1, 1.0], lam=0.25)
     arms = np.random.default_rng(1).integers(2, size=500)
     outcome = ReferenceEnvironment(instance, seed=1).pull(arms)

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bdes_framework import FloatArray, IntArray, Policy, Problem, simulate
+from bdes_framework import Problem, simulate
 from tests.support.fused import (
     BASELINES,
     NOISES,
+    AskingOnly,
     Case,
     Pieces,
     assert_same_diagnostics,
@@ -16,19 +17,6 @@ from tests.support.fused import (
     play_in_pieces,
     policy_for,
 )
-
-
-class AskingOnly:
-    """Hides a policy's compiled loop."""
-
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
-
-    def ask(self, limit: int) -> IntArray:
-        return self.policy.ask(limit)
-
-    def tell(self, rewards: FloatArray) -> None:
-        self.policy.tell(rewards)
 
 
 @pytest.mark.parametrize("noise", NOISES)
