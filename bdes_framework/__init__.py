@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     from bdes_framework.errors import PluginError as PluginError
     from bdes_framework.errors import StoreError as StoreError
     from bdes_framework.errors import UnknownNameError as UnknownNameError
+    from bdes_framework.experiment.cell import Cell as Cell
+    from bdes_framework.experiment.cell import CellResult as CellResult
+    from bdes_framework.experiment.cell import Part as Part
     from bdes_framework.experiment.file import Experiment as Experiment
     from bdes_framework.experiment.file import ExperimentConfig as ExperimentConfig
     from bdes_framework.experiment.file import load_experiment as load_experiment
-    from bdes_framework.experiment.results import BenchmarkRecord as BenchmarkRecord
     from bdes_framework.experiment.results import Curves as Curves
     from bdes_framework.experiment.results import Run as Run
+    from bdes_framework.experiment.results import RunBenchmark as RunBenchmark
     from bdes_framework.experiment.results import load_run as load_run
     from bdes_framework.experiment.run import run_experiment as run_experiment
     from bdes_framework.experiment.summary import CellSummary as CellSummary
@@ -147,8 +150,9 @@ _HOMES = {
     "_internal.seeding": "Seed",
     "simulation.loop": "Trace log_checkpoints simulate",
     "simulation.regret": "benchmark_of des_regret external_regret",
+    "experiment.cell": "Cell CellResult Part",
     "experiment.file": "Experiment ExperimentConfig load_experiment",
-    "experiment.results": "BenchmarkRecord Curves Run load_run",
+    "experiment.results": "Curves Run RunBenchmark load_run",
     "experiment.run": "run_experiment",
     "experiment.summary": "CellSummary Estimate Result",
     "_internal.arrays": "FloatArray IntArray",

@@ -30,7 +30,7 @@ class ContractError(BdesError, RuntimeError):
 
 
 class StoreError(BdesError, OSError):
-    """A run's folder or database cannot be used: damaged, newer, full, or in use."""
+    """A run's folder or another file cannot be used: damaged, newer, full, in use, not writable."""
 
 
 @frozen

@@ -34,7 +34,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Console(stderr=True).status("2,000 cells"):
         file = Path(folder) / "large.toml"
         file.write_text(FILE)
-        run = bdes.load_run(bdes.run_experiment(file, out=Path(folder) / "run", engine="serial"))
+        run = bdes.run_experiment(file, out=Path(folder) / "run", engine="serial")
         script = len(vega_script().encode())
         begin = time.perf_counter()
         page = report_page(RunData(run), Settings(paths=0))

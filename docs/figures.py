@@ -13,7 +13,7 @@ import altair as alt
 import numpy as np
 from attrs import evolve
 
-from bdes_framework import Instance, Schedule, load_plugins, load_run, run_experiment
+from bdes_framework import Instance, Schedule, load_plugins, run_experiment
 from bdes_framework.report.data import RunData
 from bdes_framework.report.pictures import Choice, picture, save
 from tests.support.snippets import snippets_of
@@ -178,7 +178,7 @@ RUNS = {
 
 def draw_run(file: Path, folder: Path, pictures: Mapping[str, tuple[str, Choice]]) -> None:
     """Run an experiment and draw it."""
-    run = load_run(run_experiment(file, out=folder))
+    run = run_experiment(file, out=folder)
     data = RunData(run)
     for name, (chart, choice) in pictures.items():
         drawn = picture(data, chart, evolve(choice, experiment=file))

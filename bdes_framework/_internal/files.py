@@ -1,44 +1,84 @@
-"""Reading TOML and JSON files with errors that name the file and the line."""
+"""Reading TOML and JSON files with errors that name the file; writing files atomically."""
 
 import json
+import os
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
-from bdes_framework.errors import ConfigError, Mistake
+from bdes_framework._internal.text import quoted
+from bdes_framework.errors import ConfigError, Mistake, StoreError
 
-LARGEST_FILE = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
+
+
+def read_text(path: Path) -> str:
+    """Return a text file's content (UTF-8); raise ConfigError if it cannot be read."""
+    try:
+        return _content(path).decode()
+    except UnicodeDecodeError as error:
+        raise _invalid(path, f"is not UTF-8: {error}") from None
 
 
 def read_toml(path: Path) -> dict[str, object]:
-    """Return a TOML file's tables, or raise ConfigError saying why it cannot be read."""
-    content = _content(path)
+    """Return a TOML file's tables; raise ConfigError if it cannot be read."""
+    return parse_toml(read_text(path), path)
+
+
+def parse_toml(text: str, path: Path) -> dict[str, object]:
+    """Return the tables of a TOML text; raise ConfigError, naming ``path``, if it is not valid."""
     try:
-        return tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError([Mistake("", f"is not valid TOML: {error}")], str(path)) from None
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise _invalid(path, f"is not valid TOML: {error}") from None
     except ValueError:  # int(): tomllib lets it through
-        raise ConfigError([Mistake("", "has a number with too many digits")], str(path)) from None
+        raise _invalid(path, "has a number with too many digits") from None
 
 
 def read_json(path: Path) -> dict[str, object]:
-    """Return the members of a JSON file's object, or raise ConfigError saying why not."""
+    """Return the members of a JSON file's object; raise ConfigError if it has none."""
     content = _content(path)
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ConfigError([Mistake("", f"is not valid JSON: {error}")], str(path)) from None
+        raise _invalid(path, f"is not valid JSON: {error}") from None
     if not isinstance(found, dict):
-        raise ConfigError([Mistake("", "is not a JSON object, {...}")], str(path))
+        raise _invalid(path, "is not a JSON object, {...}")
     return found
+
+
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file whole or not at all: ``write`` fills a temporary file that takes its place.
+
+    Raises StoreError if the file cannot be written; what was there before then stays.
+    """
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        write(temporary)
+        temporary.replace(path)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StoreError(f"cannot write {quoted(str(path), 200)}: {reason}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write ``text`` (UTF-8) to a file, whole or not at all; see :func:`replace_file`."""
+    replace_file(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def _content(path: Path) -> bytes:
     try:
         size, content = path.stat().st_size, b""
-        if size <= LARGEST_FILE:
+        if size <= MAX_BYTES:
             content = path.read_bytes()
     except OSError as error:
-        raise ConfigError([Mistake("", error.strerror or str(error))], str(path)) from None
-    if size > LARGEST_FILE:
-        raise ConfigError([Mistake("", "is larger than 16 MiB")], str(path))
+        raise _invalid(path, error.strerror or str(error)) from None
+    if size > MAX_BYTES:
+        raise _invalid(path, "is larger than 16 MiB")
     return content
+
+
+def _invalid(path: Path, message: str) -> ConfigError:
+    return ConfigError([Mistake("", message)], str(path))

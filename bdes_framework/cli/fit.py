@@ -13,8 +13,8 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from bdes_framework._internal.files import replace_text
 from bdes_framework._internal.text import listed, one_line, quoted
-from bdes_framework.cli.files import replace_file
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.fitting.fit import Fit
 from bdes_framework.fitting.fit import fit as fit_log
@@ -186,7 +186,7 @@ def _number(value: float) -> str:
 def _write(out: Path, found: Fit, log: Log) -> None:
     content = _content(found, log)
     text = json.dumps(content, indent=2) if out.suffix == ".json" else "\n".join(_toml(content))
-    replace_file(out, lambda path: path.write_text(text + "\n", encoding="utf-8"))
+    replace_text(out, text + "\n")
 
 
 def _content(found: Fit, log: Log) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bdes_framework._internal.arrays import FloatArray
+from bdes_framework._internal.files import replace_file
 from bdes_framework._internal.text import one_line, quoted
-from bdes_framework.cli.files import replace_file
 from bdes_framework.errors import ConfigError, Mistake
 from bdes_framework.experiment.arms import ArmsFile, read_arms
 from bdes_framework.interfaces import Kind

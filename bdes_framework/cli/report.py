@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from bdes_framework.cli.files import replace_file
+from bdes_framework._internal.files import replace_file, replace_text
 from bdes_framework.experiment.results import load_run
 from bdes_framework.report import CHARTS
 
@@ -73,7 +73,7 @@ def write_report(
             page = report_page(RunData(found), settings, on_step)
     finally:
         found.close()
-    replace_file(file, lambda path: path.write_text(page, encoding="utf-8"))
+    replace_text(file, page)
     click.echo(str(file))
 
 

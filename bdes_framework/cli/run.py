@@ -23,11 +23,11 @@ from bdes_framework.cli.report import need_charts, write_report
 from bdes_framework.cli.tables import results_table
 from bdes_framework.experiment.cell import Cell, CellResult
 from bdes_framework.experiment.file import Experiment, load_experiment
-from bdes_framework.experiment.results import load_run
+from bdes_framework.experiment.results import Run
 from bdes_framework.experiment.run import run_experiment, run_folder
-from bdes_framework.experiment.summary import CellSummary
+from bdes_framework.experiment.summary import CellSummary, summarise
 
-_MOST_FAILURES = 10
+_MAX_FAILURES = 10
 
 
 @click.command()
@@ -57,45 +57,43 @@ def run(
         table = dict(chosen) if isinstance(chosen, dict) else {"use": chosen}
         chosen = table | {"workers": workers}
     try:
-        _run_with_progress(experiment, folder, chosen, retry_failed)
+        finished = _run_with_progress(experiment, folder, chosen, retry_failed)
     except KeyboardInterrupt:
         shown = ascii_controls(str(folder))
         click.echo(f"\nbdes: stopped; finished cells are in {shown}", err=True)
         click.echo("run the same command to go on", err=True)
         sys.exit(130)
-    status = show_run(folder)
+    with finished:
+        status = show_run(finished)
     if report:
         write_report(folder, experiment=file)
     sys.exit(status)
 
 
-def show_run(folder: Path, *, tracebacks: bool = False) -> int:
+def show_run(run: Run, *, tracebacks: bool = False) -> int:
     """Print a run's table and failures; return the exit code: 1 if cells failed."""
-    found = load_run(folder)
     console = Console()
-    records = found.cells()
-    console.print(results_table(found.results(), console.width))
-    where = ascii_controls(str(folder))
-    console.print(Text(f"{len(records)} of {found.n_cells} cells in {where}"))
-    without = found.benchmark_errors()
+    cells = run.cells()
+    console.print(results_table(summarise(cells), console.width))
+    console.print(Text(f"{len(cells)} of {run.n_cells} cells in {ascii_controls(str(run.folder))}"))
+    without = run.benchmark_errors()
     for error in without:
         click.echo(f"no regret: the benchmark failed: {error}", err=True)
-    failed = [record for record in records if record.error is not None]
+    failed = [cell for cell in cells if cell.error is not None]
     groups = list(_alike(failed))
-    for alike in groups[:_MOST_FAILURES]:
+    for alike in groups[:_MAX_FAILURES]:
         click.echo(_failure_text(alike), err=True)
         if tracebacks:
-            for line in found.traceback(alike[0]).splitlines():
+            for line in run.traceback(alike[0]).splitlines():
                 click.echo("  " + ascii_controls(line), err=True)
-    rest = sum(map(len, groups[_MOST_FAILURES:]))
+    rest = sum(map(len, groups[_MAX_FAILURES:]))
     if rest:
         click.echo(f"failed: and {rest} more cell{'s' if rest > 1 else ''} otherwise", err=True)
     if failed:
         click.echo(
-            f"bdes: {len(failed)} of {len(records)} cells failed; --retry-failed runs them again",
+            f"bdes: {len(failed)} of {len(cells)} cells failed; --retry-failed runs them again",
             err=True,
         )
-    found.close()
     return 1 if failed or without else 0
 
 
@@ -139,7 +137,7 @@ class _Failures(ProgressColumn):
 
 def _run_with_progress(
     experiment: Experiment, folder: Path, engine: object, retry_failed: bool
-) -> None:
+) -> Run:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -169,7 +167,7 @@ def _run_with_progress(
             progress.stop_task(task)
             progress.update(plans, total=total, completed=done, visible=total > 0)
 
-        run_experiment(
+        return run_experiment(
             experiment,
             out=folder,
             engine=engine,  # type: ignore[arg-type]

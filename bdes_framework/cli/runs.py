@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bdes_framework._internal.files import replace_file, replace_text
 from bdes_framework._internal.text import ascii_controls, one_line
-from bdes_framework.cli.files import replace_file
 from bdes_framework.cli.run import show_run
 from bdes_framework.errors import BdesError
 from bdes_framework.experiment.results import COLUMNS, load_run
@@ -26,14 +26,14 @@ _FOLDER = click.Path(path_type=Path)
 def runs(folder: Path) -> None:
     """List the runs below FOLDER."""
     table = Table(pad_edge=False, box=None, header_style="bold")
-    for heading, justify in (("Run", "left"), ("Experiment", "left"), ("Cells", "right")):
-        table.add_column(heading, justify="right" if justify == "right" else "left")
+    table.add_column("Run")
+    table.add_column("Experiment")
+    table.add_column("Cells", justify="right")
     for path in list_runs(folder):
         shown = ascii_controls(str(path))
         try:
-            found = load_run(path)
-            row = [shown, ascii_controls(found.name), f"{len(found.cells())}/{found.n_cells}"]
-            found.close()
+            with load_run(path) as run:
+                row = [shown, ascii_controls(run.name), f"{len(run.cells())}/{run.n_cells}"]
         except BdesError as error:
             row = [shown, one_line(str(error), 60), "-"]
         table.add_row(*map(Text, row))
@@ -45,7 +45,9 @@ def runs(folder: Path) -> None:
 @click.option("--traceback", is_flag=True, help="Show where failed cells failed.")
 def show(run: Path, traceback: bool) -> None:
     """Print the table of results of RUN again."""
-    sys.exit(show_run(run, tracebacks=traceback))
+    with load_run(run) as opened:
+        status = show_run(opened, tracebacks=traceback)
+    sys.exit(status)
 
 
 @click.command()
@@ -54,9 +56,8 @@ def show(run: Path, traceback: bool) -> None:
 @click.option("--out", type=_FOLDER, help="Where to write; standard output by default.")
 def export(run: Path, form: str, out: Path | None) -> None:
     """Write the cells of RUN as CSV, JSON or Parquet, a row a cell."""
-    found = load_run(run)
-    rows = list(found.rows())
-    found.close()
+    with load_run(run) as opened:
+        rows = list(opened.rows())
     if form == "parquet":
         _write_parquet(rows, out)
         return
@@ -71,7 +72,7 @@ def export(run: Path, form: str, out: Path | None) -> None:
     if out is None:
         _print(text.getvalue())
     else:
-        replace_file(out, lambda path: path.write_text(text.getvalue(), encoding="utf-8"))
+        replace_text(out, text.getvalue())
 
 
 def _print(text: str) -> None:

@@ -31,7 +31,7 @@ OVERHEAD_PULLS = 100_000
 
 @frozen
 class Part:
-    """An environment or a policy of a cell: what it is called, what it is, its parameters."""
+    """An environment or a policy of a cell: its label, its plugin's name, its parameters."""
 
     label: str
     use: str
@@ -45,7 +45,23 @@ class Part:
 
 @frozen
 class Cell:
-    """One policy on one environment, for one horizon and one replication."""
+    """One policy on one environment, for one horizon and one replication.
+
+    Parameters
+    ----------
+    key : str
+        A hash of everything that decides the cell's numbers.
+    environment, policy : Part
+        Who plays whom.
+    horizon, replication : int
+        How many rounds are played, and which repetition this is, from 0.
+    seed : int
+        The experiment's seed: the root of every random stream.
+    checkpoints : int
+        At how many log-spaced rounds the curves are noted.
+    reveal_lam, reveal_replenishing_arm : bool
+        What the policy is told of the instance.
+    """
 
     key: str
     environment: Part

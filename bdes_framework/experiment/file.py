@@ -13,7 +13,7 @@ from typing import Literal, get_type_hints
 import numpy as np
 from attrs import field, frozen
 
-from bdes_framework._internal.files import read_toml
+from bdes_framework._internal.files import parse_toml, read_text
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import BdesError, ConfigError, InvalidValueError, Mistake
 from bdes_framework.experiment.arms import ArmsConfig, arms_parameters
@@ -112,27 +112,29 @@ class Experiment:
 def load_experiment(path: str | PathLike[str]) -> Experiment:
     """Read and check an experiment file; raise ConfigError with every mistake in it."""
     file = Path(path)
-    config, mistakes = _structured(read_toml(file), str(path))
-    misformed = {_blamed(mistake) for mistake in mistakes}
-    plugins = load_plugins(config.plugins if "plugins" in misformed else path)
-    checker = _Checker(config, plugins, str(path), file.resolve().parent)
+    text = read_text(file)
+    config, mistakes = _structured(parse_toml(text, file), str(path))
+    malformed = {_blamed(mistake) for mistake in mistakes}
+    base = file.resolve().parent
+    plugins = load_plugins(config.plugins, base=base)
+    checker = _Checker(config, plugins, str(path), base)
     cells = checker.cells()
-    # What stands in for a malformed table has nothing to say of its own.
-    mistakes += [m for m in dict.fromkeys(checker.mistakes) if not _is_about(m, misformed)]
+    # A placeholder for a malformed table makes no mistakes of its own.
+    mistakes += [m for m in dict.fromkeys(checker.mistakes) if not _is_about(m, malformed)]
     if mistakes:
         raise ConfigError(mistakes, str(path))
-    return Experiment(config, plugins, tuple(cells), checker.versions, file.read_text())
+    return Experiment(config, plugins, tuple(cells), checker.versions, text)
 
 
-_STAND_INS: Mapping[str, object] = {
-    "name": "stand-in",
+_PLACEHOLDERS: Mapping[str, object] = {
+    "name": "placeholder",
     "seed": 0,
     "horizons": [],
     "environments": [],
     "policies": [],
 }
-_ITEM_STAND_INS: Mapping[str, object] = {"horizons": 0, "environments": "", "policies": ""}
-_STAND_IN_HORIZON = 1_000
+_ITEM_PLACEHOLDERS: Mapping[str, object] = {"horizons": 0, "environments": "", "policies": ""}
+_PLACEHOLDER_HORIZON = 1_000
 
 
 def _structured(
@@ -147,20 +149,20 @@ def _structured(
     except ConfigError as error:
         bad = {_blamed(mistake) for mistake in error.mistakes}
         sound = {key: value for key, value in tables.items() if key not in bad}
-        for key, stand_in in _ITEM_STAND_INS.items():
+        for key, placeholder in _ITEM_PLACEHOLDERS.items():
             items = sound.get(key)
             if isinstance(items, list):
                 sound[key] = [
-                    stand_in if f"{key}[{index}]" in bad else item
+                    placeholder if f"{key}[{index}]" in bad else item
                     for index, item in enumerate(items)
                 ]
-        return structure(ExperimentConfig, {**_STAND_INS, **sound}, source), list(error.mistakes)
+        return structure(ExperimentConfig, {**_PLACEHOLDERS, **sound}, source), list(error.mistakes)
 
 
 def _blamed(mistake: Mistake) -> str:
     """Return what a mistake makes useless: an item of a list, or the value of a whole key."""
     item = re.match(r"\w+\[\d+\]", mistake.path)
-    if item and _top_key(item[0]) in _ITEM_STAND_INS:
+    if item and _top_key(item[0]) in _ITEM_PLACEHOLDERS:
         return item[0]
     return _top_key(mistake.path)
 
@@ -169,9 +171,9 @@ def _top_key(path: str) -> str:
     return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
-def _is_about(mistake: Mistake, misformed: Collection[str]) -> bool:
+def _is_about(mistake: Mistake, malformed: Collection[str]) -> bool:
     """Say whether a mistake is about something that is not what the file says."""
-    return _blamed(mistake) in misformed or _top_key(mistake.path) in misformed
+    return _blamed(mistake) in malformed or _top_key(mistake.path) in malformed
 
 
 class _Checker:
@@ -199,7 +201,7 @@ class _Checker:
         self.mistakes += [*clashes(environments), *clashes(policies)]
         # Mistakes in values are no reason to keep those in parameters for another time.
         cells: list[Cell] = []
-        for horizon in list(filter(_is_horizon, config.horizons)) or [_STAND_IN_HORIZON]:
+        for horizon in list(filter(_is_horizon, config.horizons)) or [_PLACEHOLDER_HORIZON]:
             parts = list(self._parts(environments, horizon, None))
             for environment, n_arms in parts:
                 for policy, _ in self._parts(policies, horizon, n_arms):

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
-from attrs import frozen
+from attrs import asdict, frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.text import quoted
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
+
+_Finished: TypeAlias = tuple[PlannedCell, CellResult]
 
 COLUMNS = (
     "environment",
@@ -64,7 +66,7 @@ class Curves:
 
 
 @frozen
-class BenchmarkRecord:
+class RunBenchmark:
     """What the regret on one environment at one horizon is measured against.
 
     Parameters
@@ -128,7 +130,7 @@ class Run:
 
     def cells(self) -> list[CellSummary]:
         """Return the cells that have finished, well or badly, in the experiment's order."""
-        return [record for record in map(self._record, self._plan) if record is not None]
+        return [self._summary(planned, result) for planned, result in self._finished()]
 
     def results(self) -> list[Result]:
         """Return one line per environment, horizon and policy, with intervals."""
@@ -136,11 +138,8 @@ class Run:
 
     def curves(self, environment: str, policy: str, horizon: int) -> Curves:
         """Return the curves of one policy on one environment, a row a replication."""
-        rows = []
-        for planned in self._groups.get((environment, policy, horizon), []):
-            result = self._store.result(planned.key)
-            if result is not None and not result.error:
-                rows.append((planned, result))
+        group = self._groups.get((environment, policy, horizon), [])
+        rows = [(planned, result) for planned, result in self._finished(group) if not result.error]
         if not rows:
             raise KeyError(f"no finished cell of {policy!r} on {environment!r}, T = {horizon}")
         means = np.array([result.means for _, result in rows])
@@ -177,36 +176,27 @@ class Run:
 
     def rows(self) -> Iterator[dict[str, object]]:
         """Yield each finished cell as a flat mapping: what exports hold."""
-        for planned in self._plan:
-            record = self._record(planned)
-            if record is None:
-                continue
-            result = self._store.result(planned.key)
-            assert result is not None
-            values = (
-                record.environment,
-                record.policy,
-                record.horizon,
-                record.replication,
-                record.total_reward,
-                record.total_mean,
-                record.regret,
-                record.error,
-                result.diagnostics,
-                planned.key,
-            )
-            yield dict(zip(COLUMNS, values, strict=True))
+        for planned, result in self._finished():
+            values = asdict(self._summary(planned, result))
+            values |= {"diagnostics": result.diagnostics, "key": planned.key}
+            yield {column: values[column] for column in COLUMNS}
 
     def close(self) -> None:
         """Close the database."""
         self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _totals(self, planned: PlannedCell, result: CellResult) -> FloatArray | None:
         """Return what the benchmark of a cell earns at the checkpoints, if there is one."""
         found = self._store.benchmark(benchmark_key(result.basis, planned.horizon))
         return found[0] if found is not None and found[0].size else None
 
-    def benchmarks(self) -> list[BenchmarkRecord]:
+    def benchmarks(self) -> list[RunBenchmark]:
         """Return what regret is measured against: one record per environment and horizon.
 
         More where an environment draws its instance anew for every replication.
@@ -222,17 +212,21 @@ class Run:
             found = self._store.benchmark(key)
             if found is not None and found[0].size:
                 value, bound = float(found[0][-1]), found[1]
-                records.append(BenchmarkRecord(planned.environment, planned.horizon, value, bound))
+                records.append(RunBenchmark(planned.environment, planned.horizon, value, bound))
         return records
 
     def benchmark_errors(self) -> list[str]:
         """Return why benchmarks could not be computed; regret is absent there."""
         return self._store.benchmark_errors()
 
-    def _record(self, planned: PlannedCell) -> CellSummary | None:
-        result = self._store.result(planned.key)
-        if result is None:
-            return None
+    def _finished(self, plan: Sequence[PlannedCell] | None = None) -> Iterator[_Finished]:
+        """Yield the planned cells that have a result, each fetched once."""
+        for planned in self._plan if plan is None else plan:
+            result = self._store.result(planned.key)
+            if result is not None:
+                yield planned, result
+
+    def _summary(self, planned: PlannedCell, result: CellResult) -> CellSummary:
         bad = bool(result.error)
         mean = None if bad else float(result.means[-1])
         totals = self._totals(planned, result)

@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 from attrs import asdict, evolve, frozen
 
+from bdes_framework._internal.files import replace_text
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import ContractError, StoreError
 from bdes_framework.experiment.cell import (
@@ -27,6 +28,7 @@ from bdes_framework.experiment.cell import (
     failed,
 )
 from bdes_framework.experiment.file import Experiment, load_experiment
+from bdes_framework.experiment.results import Run, load_run
 from bdes_framework.experiment.store import DATABASE, LOCK, Store, benchmark_key, locked, open_store
 from bdes_framework.interfaces import Benchmark, Reference
 from bdes_framework.plugin.hook_payloads import FinishedCell, RunProgress
@@ -62,8 +64,8 @@ class BenchmarkResult:
     error: str = ""
 
 
-Job = TypeVar("Job")
-Result = TypeVar("Result")
+JobT = TypeVar("JobT")
+JobResult = TypeVar("JobResult")
 
 
 def run_folder(experiment: Experiment, out: str | PathLike[str] | None = None) -> Path:
@@ -90,8 +92,8 @@ def run_experiment(
     on_start: Callable[[int, int], None] = lambda total, done: None,
     on_cell: Callable[[Cell, CellResult], None] = lambda cell, result: None,
     on_benchmark: Callable[[int, int], None] = lambda total, done: None,
-) -> Path:
-    """Run an experiment, or what is left of it; return its folder.
+) -> Run:
+    """Run an experiment, or what is left of it; return the run, open for reading.
 
     Parameters
     ----------
@@ -126,10 +128,11 @@ def run_experiment(
         store = open_store(folder, create=True)
         try:
             _claim(store, folder, experiment)
-            _Run(experiment, store, chosen, on_cell, on_benchmark).go(retry_failed, on_start)
+            execution = _RunExecution(experiment, store, chosen, on_cell, on_benchmark)
+            execution.go(retry_failed, on_start)
         finally:
             store.close()
-    return folder
+    return load_run(folder)
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -171,8 +174,8 @@ def _claim(store: Store, folder: Path, experiment: Experiment) -> None:
             "config": _plain(experiment),
             "cells": len(experiment.cells),
         }
-        _write(folder / "experiment.toml", experiment.text)
-        _write(folder / "resolved.json", json.dumps(resolved, indent=2, default=_as_list))
+        replace_text(folder / "experiment.toml", experiment.text)
+        replace_text(folder / "resolved.json", json.dumps(resolved, indent=2, default=_as_list))
         store.set_meta("name", experiment.config.name)
         store.set_meta("identity", identity)
 
@@ -204,17 +207,7 @@ def _as_list(value: object) -> object:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
 
 
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    temporary = path.with_suffix(path.suffix + ".tmp")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise StoreError(f"cannot write {quoted(str(path), 200)}: {error.strerror}") from None
-
-
-class _Run:
+class _RunExecution:
     """One pass over the cells that are not there yet."""
 
     def __init__(
@@ -272,12 +265,14 @@ class _Run:
         for key in jobs:
             self._store.save_benchmark(key, None, _NEVER_RETURNED)
 
-    def _results(self, jobs: list[Job], do: Callable[[Plugins, Job], Result]) -> Iterator[Result]:
+    def _results(
+        self, jobs: list[JobT], do: Callable[[Plugins, JobT], JobResult]
+    ) -> Iterator[JobResult]:
         if jobs:
             yield from self._plugins.engine(self._engine).run(jobs, partial(do, self._plugins))
 
-    def _taken(self, left: dict[str, Job], key: str) -> Job:
-        """Take a job off the list; an engine that returns one twice, or makes one up, is told."""
+    def _taken(self, left: dict[str, JobT], key: str) -> JobT:
+        """Take a job off the list; raise ContractError if the engine made up or repeated it."""
         if key not in left:
             raise ContractError(
                 f"engine {quoted(self._engine)} returned a result twice, or one that nobody asked"

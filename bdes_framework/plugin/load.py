@@ -46,6 +46,7 @@ def load_plugins(
     disabled: Sequence[str] = (),
     required: Sequence[str] = (),
     modules: Sequence[str] = (),
+    base: str | PathLike[str] | None = None,
 ) -> Plugins:
     """Find and load plugins; return them with everything they registered.
 
@@ -58,6 +59,9 @@ def load_plugins(
         file's ``[plugins]`` table, with local files relative to it.
     disabled, required, modules : sequences of str
         Added to what ``config`` says.
+    base : str | PathLike[str] | None
+        The folder local files are relative to; by default that of the config file, or the
+        working directory.
 
     Raises
     ------
@@ -72,7 +76,7 @@ def load_plugins(
     >>> [entry.name for entry in plugins.entries() if entry.distribution == "bdes-framework"]
     []
     """
-    base = Path.cwd()
+    folder = Path.cwd()
     if config is None:
         chosen = PluginsConfig()
     elif isinstance(config, PluginsConfig):
@@ -80,7 +84,7 @@ def load_plugins(
     elif isinstance(config, Mapping):
         chosen = structure(PluginsConfig, config, "plugins")
     else:
-        base = Path(config).resolve().parent
+        folder = Path(config).resolve().parent
         table = read_toml(Path(config)).get("plugins", {})
         if not isinstance(table, Mapping):
             raise ConfigError([Mistake("plugins", "must be a table")], str(config))
@@ -90,7 +94,7 @@ def load_plugins(
             disabled=(*chosen.disabled, *disabled),
             required=(*chosen.required, *required),
             modules=(*chosen.modules, *modules),
-            base=base,
+            base=folder if base is None else Path(base).resolve(),
         )
     )
 

@@ -4,11 +4,14 @@ Making it takes seconds and depends on nothing but vl-convert's version.
 """
 
 import os
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
 import vl_convert
+
+from bdes_framework._internal.files import replace_text
 
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
@@ -32,10 +35,6 @@ def _cache_folder() -> Path:
 
 def _keep(file: Path, script: str) -> None:
     """Keep the script for next time, where that is possible."""
-    temporary = file.with_suffix(f".{os.getpid()}.tmp")
-    try:
+    with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(script, encoding="utf-8")
-        temporary.replace(file)
-    except OSError:
-        temporary.unlink(missing_ok=True)
+        replace_text(file, script)

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from bdes_framework._internal.arrays import FloatArray
-from bdes_framework.experiment.results import BenchmarkRecord, Curves, Run
+from bdes_framework.experiment.results import Curves, Run, RunBenchmark
 from bdes_framework.experiment.summary import (
     CellSummary,
     Estimate,
@@ -359,7 +359,7 @@ def _behind(best: Mapping[int, float], other: Mapping[int, float]) -> Estimate |
 
 def gap_rows(data: RunData) -> list[Row]:
     """Return the widest proven gap per environment and horizon, as a share of the value."""
-    widest: dict[tuple[str, int], BenchmarkRecord] = {}
+    widest: dict[tuple[str, int], RunBenchmark] = {}
     for record in data.benchmarks:
         place = record.environment, record.horizon
         if place not in widest or record.gap > widest[place].gap:

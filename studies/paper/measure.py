@@ -135,7 +135,7 @@ class Played:
 def play(name: str, configs: Path) -> Played:
     """Run an experiment of this folder, or what is left of it."""
     experiment = bdes.load_experiment(configs / f"{name}.toml")
-    run = bdes.load_run(bdes.run_experiment(experiment))
+    run = bdes.run_experiment(experiment)
     cells = run.cells()
     failed = [cell.error for cell in cells if cell.error or cell.regret is None]
     if failed:

@@ -54,12 +54,13 @@ def play(name: str) -> Path:
     """Run an experiment, or what is left of it, and return its folder."""
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task(name, total=None)
-        return bdes.run_experiment(
+        with bdes.run_experiment(
             EXPERIMENTS / f"{name}.toml",
             out=ROOT / "runs" / f"posterior-{name}",
             on_start=lambda total, done: progress.update(task, total=total, completed=done),
             on_cell=lambda cell, result: progress.advance(task),
-        )
+        ) as run:
+            return run.folder
 
 
 def rows_of(folder: Path) -> list[Row]:

@@ -20,7 +20,7 @@ def run(folder: Path, name: str, *changes: tuple[str, str], text: str = TWO) -> 
         assert old in text
         text = text.replace(old, new)
     (folder / "demo.toml").write_text(text)
-    return run_experiment(folder / "demo.toml", out=folder / name, engine="serial")
+    return run_experiment(folder / "demo.toml", out=folder / name, engine="serial").folder
 
 
 def compared(first: Path, second: Path) -> Result:

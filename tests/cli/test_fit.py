@@ -207,7 +207,7 @@ def test_a_written_file_is_planned_and_simulated_whatever_the_first_state(
     assert plan["value"] == pytest.approx(world.value(plan["arms"]), rel=0.1)
     config = EXPERIMENT.replace("fit.toml", out).replace(" EXTRA", "")
     (tmp_path / "experiment.toml").write_text(config)
-    run = bdes.load_run(bdes.run_experiment(tmp_path / "experiment.toml", out=tmp_path / "run"))
+    run = bdes.run_experiment(tmp_path / "experiment.toml", out=tmp_path / "run")
     (result,) = run.results()
     assert result.n_failed == 0
     assert result.reward is not None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bdes_framework import ConfigError, load_experiment, load_run, run_experiment
+from bdes_framework import ConfigError, load_experiment, run_experiment
 from bdes_framework.cli import bdes
 from bdes_framework.experiment.run import run_folder
 from tests.support.experiments import FILE
@@ -31,7 +31,7 @@ def test_hostile_names_stay_text_in_the_database(folder: Path, name: str) -> Non
     experiment = load_experiment(_named(folder, name))
     out = run_folder(experiment)
     assert (folder / out).resolve().parent == (folder / "runs").resolve()
-    run = load_run(run_experiment(experiment, out=folder / "run", engine="serial"))
+    run = run_experiment(experiment, out=folder / "run", engine="serial")
     assert {cell.policy for cell in run.cells()} == {name}
     assert run.name == name
 
@@ -51,7 +51,8 @@ def test_a_hostile_name_stays_text_in_the_terminal(folder: Path) -> None:
 def test_hostile_names_stay_text_in_listings_and_exports(folder: Path, name: str) -> None:
     place = folder / "runs\x1b[2J"
     place.mkdir()
-    run = str(run_experiment(_named(folder, name), out=place / "\x1b]0;run", engine="serial"))
+    out = place / "\x1b]0;run"
+    run = str(run_experiment(_named(folder, name), out=out, engine="serial").folder)
 
     def bdes_prints(*arguments: str) -> str:
         done = CliRunner().invoke(bdes, arguments, env={"COLUMNS": "400"})

@@ -15,7 +15,6 @@ from bdes_framework import (
     HasBenchmark,
     HasInstance,
     load_plugins,
-    load_run,
     run_experiment,
 )
 from bdes_framework.testing import Check, environment_checks, parametrize_with_checks
@@ -136,8 +135,7 @@ def test_policies_play_it_under_the_same_runner_and_have_a_regret(tmp_path: Path
     text = (FOLDER / "experiment.toml").read_text().replace("5_000", "200")
     (tmp_path / "experiment.toml").write_text(text.replace("replications = 5", "replications = 2"))
     (tmp_path / "rebounding.py").write_text((FOLDER / "rebounding.py").read_text())
-    folder = run_experiment(tmp_path / "experiment.toml", out=tmp_path / "run", engine="serial")
-    run = load_run(folder)
+    run = run_experiment(tmp_path / "experiment.toml", out=tmp_path / "run", engine="serial")
     assert [cell.error for cell in run.cells() if cell.error] == []
     assert all(cell.regret is not None for cell in run.cells())
     run.close()

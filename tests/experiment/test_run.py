@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bdes_framework import StoreError, load_experiment, load_run, run_experiment
+from bdes_framework import StoreError, load_experiment, run_experiment
 from bdes_framework.cli.run import show_run
 from bdes_framework.experiment.store import locked, open_store
 from tests.support.experiments import FILE, dump
@@ -64,10 +64,10 @@ def test_another_version_of_a_plugin_gets_a_folder_of_its_own(
     folder: Path, good_plugin: Good, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    first = run_experiment("demo.toml")
-    assert first == run_experiment("demo.toml")
+    first = run_experiment("demo.toml").folder
+    assert first == run_experiment("demo.toml").folder
     (folder / "mine.py").write_text(good_plugin("mine").replace("zeros", "ones"))
-    second = run_experiment("demo.toml")
+    second = run_experiment("demo.toml").folder
     assert second != first
     assert not {row[0] for row in dump(first)} & {row[0] for row in dump(second)}
 
@@ -94,7 +94,7 @@ def test_however_a_policy_fails_the_others_go_on(
     failing(folder, good_plugin)
     source = good_plugin("mine").replace("        pass", f"        {fault}")
     (folder / "mine.py").write_text(source)
-    run = load_run(run_experiment(folder / "demo.toml", out=folder / "run", engine="serial"))
+    run = run_experiment(folder / "demo.toml", out=folder / "run", engine="serial")
     by_policy = {cell.policy: cell.error or "" for cell in run.cells()}
     assert by_policy["mine"].startswith(error)
     assert by_policy["other"] == ""
@@ -108,7 +108,7 @@ def test_diagnostics_that_cannot_be_written_fail_their_own_cell(
         "        d = {}\n        d['x'] = d\n        return d",
     )  # fmt: skip
     (folder / "mine.py").write_text(source)
-    run = load_run(run_experiment(folder / "demo.toml", out=folder / "run", engine="serial"))
+    run = run_experiment(folder / "demo.toml", out=folder / "run", engine="serial")
     assert all("ValueError" in (cell.error or "") for cell in run.cells())
 
 
@@ -142,7 +142,7 @@ def test_a_policy_that_raises_fails_its_own_cells_and_can_be_tried_again(
     folder: Path, good_plugin: Good
 ) -> None:
     failing(folder, good_plugin)
-    run = load_run(run_experiment(folder / "demo.toml", out=folder / "run"))
+    run = run_experiment(folder / "demo.toml", out=folder / "run")
     errors = {cell.policy: cell.error for cell in run.cells()}
     assert errors == {"mine": "OSError: no more", "other": None}
     store = open_store(folder / "run", create=False)
@@ -228,12 +228,12 @@ def test_a_listener_that_raises_is_only_a_warning(folder: Path, good_plugin: Goo
     broken = LISTENER.replace('calls.append(("started"', 'raise OSError(("s"')
     (folder / "mine.py").write_text(good_plugin("mine") + broken)
     with pytest.warns(RuntimeWarning, match=r"plugin 'mine': bdes_run_started raised OSError"):
-        run = load_run(run_experiment(folder / "demo.toml", out=folder / "run"))
+        run = run_experiment(folder / "demo.toml", out=folder / "run")
     assert len(run.cells()) == 6
 
 
 def test_a_run_is_read_as_rows_and_frames(folder: Path) -> None:
-    run = load_run(run_experiment(folder / "demo.toml", out=folder / "run"))
+    run = run_experiment(folder / "demo.toml", out=folder / "run")
     rows = list(run.rows())
     assert len(rows) == 6
     frame = run.to_pandas()
@@ -253,8 +253,7 @@ def test_failures_that_are_not_shown_are_counted(
         "BDES_API_VERSION", "import itertools\nnumbers = itertools.count()\nBDES_API_VERSION", 1
     ))  # fmt: skip
     (folder / "demo.toml").write_text(FILE.replace("replications = 3", "replications = 6"))
-    run_experiment(folder / "demo.toml", out=folder / "run", engine="serial")
-    assert show_run(folder / "run") == 1
+    assert show_run(run_experiment(folder / "demo.toml", out=folder / "run", engine="serial")) == 1
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 10 + 2
     assert told[-2] == "failed: and 2 more cells otherwise"

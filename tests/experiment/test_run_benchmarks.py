@@ -36,7 +36,7 @@ def test_regret_is_measured_against_the_benchmark_that_was_planned(folder: Path)
     (folder / "planner.py").write_text(PLANNER)
     text = FILE.replace('["mine.py"]', '["mine.py", "planner.py"]')
     (folder / "demo.toml").write_text(text.replace("benchmark = false", 'benchmark = "zero"'))
-    run = load_run(run_experiment(folder / "demo.toml", out=folder / "run"))
+    run = run_experiment(folder / "demo.toml", out=folder / "run")
     # The policy plays arm 0 for ever too.
     assert [cell.regret for cell in run.cells()] == pytest.approx([0.0] * 6, abs=1e-12)
     curves = run.curves("bernoulli", "mine", 50)
@@ -95,7 +95,7 @@ def test_every_replication_is_held_to_its_own_instance(folder: Path) -> None:
     file.write_text(
         text[:start] + '[[environments]]\nuse = "lucky"\n' + text[text.index("[[policies]]") :]
     )
-    run = load_run(run_experiment(file, out=folder / "run"))
+    run = run_experiment(file, out=folder / "run")
     cells = run.cells()
     assert len({cell.total_mean for cell in cells if cell.horizon == 50}) == 3
     assert [cell.regret for cell in cells] == pytest.approx([0.0] * 6, abs=1e-9)
@@ -111,12 +111,12 @@ def test_a_planner_that_raises_costs_regret_and_nothing_else(folder: Path) -> No
     )
     (folder / "broken").touch()
     file = with_planner(folder, broken)
-    run = load_run(run_experiment(file, out=folder / "run"))
+    run = run_experiment(file, out=folder / "run")
     assert [cell.regret for cell in run.cells()] == [None] * 6
     assert [cell.error for cell in run.cells()] == [None] * 6
     assert run.benchmark_errors() == ["OSError: no plan"]
-    assert show_run(folder / "run") == 1
+    assert show_run(load_run(folder / "run")) == 1
     (folder / "broken").unlink()
     run_experiment(file, out=folder / "run", retry_failed=True)
-    assert show_run(folder / "run") == 0
+    assert show_run(load_run(folder / "run")) == 0
     assert all(cell.regret is not None for cell in load_run(folder / "run").cells())

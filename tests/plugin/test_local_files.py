@@ -34,11 +34,11 @@ def keys(folder: Path) -> set[str]:
 
 
 def test_a_changed_helper_makes_new_cells_that_are_played_with_it(helped: Path) -> None:
-    first = load_run(run_experiment(helped / "demo.toml", out=helped / "one", engine="serial"))
+    first = run_experiment(helped / "demo.toml", out=helped / "one", engine="serial")
     before = keys(helped)
     (helped / "helper_of_mine.py").write_text("ARM = 1  # another one\n")
     assert not before & keys(helped)
-    second = load_run(run_experiment(helped / "demo.toml", out=helped / "two", engine="serial"))
+    second = run_experiment(helped / "demo.toml", out=helped / "two", engine="serial")
     # Arm 0 pays 0.9 q and wears the state down to 0.1, arm 1 pays 0.3 q and keeps it at 1.
     means = [c.total_mean for c in second.cells() if c.horizon == 10]
     assert means == pytest.approx([3.0] * 3)
@@ -64,7 +64,7 @@ def test_a_changed_module_of_a_local_package_makes_new_cells_that_are_played_wit
     before = keys(folder)
     (package / "inner.py").write_text(good_plugin("mine").replace("np.zeros", "0 + np.ones"))
     assert not before & keys(folder)
-    run = load_run(run_experiment(folder / "demo.toml", out=folder / "run", engine="serial"))
+    run = run_experiment(folder / "demo.toml", out=folder / "run", engine="serial")
     means = [c.total_mean for c in run.cells() if c.horizon == 10]
     assert means == pytest.approx([3.0] * 3)
 

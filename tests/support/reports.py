@@ -70,7 +70,7 @@ def make_run(folder: Path, text: str = PLAIN) -> Path:
     """Run an experiment in ``folder``; return the run's folder."""
     (folder / "local.py").write_text(FAILING)
     (folder / "experiment.toml").write_text(text)
-    return run_experiment(folder / "experiment.toml", out=folder / "run", engine="serial")
+    return run_experiment(folder / "experiment.toml", out=folder / "run", engine="serial").folder
 
 
 def totals(data: RunData, policy: str, horizon: int) -> list[float]:

@@ -91,10 +91,10 @@ def test_a_scheduler_that_is_lost_is_told_in_one_line(
 
 @pytest.mark.slow
 def test_a_scheduler_that_is_there_is_used(sweep: Path, tmp_path: Path) -> None:
-    whole = dump(run_experiment(sweep, out=tmp_path / "serial", engine="serial"))
+    whole = dump(run_experiment(sweep, out=tmp_path / "serial", engine="serial").folder)
     with Client(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as own:
         engine = {"use": "dask", "address": own.scheduler_info()["address"]}
-        assert dump(run_experiment(sweep, out=tmp_path / "run", engine=engine)) == whole
+        assert dump(run_experiment(sweep, out=tmp_path / "run", engine=engine).folder) == whole
 
 
 @pytest.mark.slow

@@ -46,18 +46,20 @@ def workers_seen(folder: Path) -> set[int]:
 def test_any_engine_and_any_order_give_the_same_bits(sweep: Path, tmp_path: Path) -> None:
     noting_processes(tmp_path)
     experiment = load_experiment(sweep)
-    reference = dump(run_experiment(experiment, out=tmp_path / "serial", engine="serial"))
+    reference = dump(run_experiment(experiment, out=tmp_path / "serial", engine="serial").folder)
     assert len(reference) == 120
     shuffled = list(experiment.cells)
     random.Random(3).shuffle(shuffled)
     again = evolve(experiment, cells=tuple(shuffled))
-    assert dump(run_experiment(again, out=tmp_path / "shuffled", engine="serial")) == reference
+    assert (
+        dump(run_experiment(again, out=tmp_path / "shuffled", engine="serial").folder) == reference
+    )
     assert not workers_seen(tmp_path)
     (tmp_path / "dawdle").touch()
     seen: set[int] = set()
     for engine in ({"use": "processes", "workers": 2}, {"use": "dask", "workers": 2}):
         out = tmp_path / str(engine["use"])
-        assert dump(run_experiment(experiment, out=out, engine=engine)) == reference
+        assert dump(run_experiment(experiment, out=out, engine=engine).folder) == reference
         assert len(workers_seen(tmp_path) - seen) == 2
         seen = workers_seen(tmp_path)
 
@@ -103,7 +105,7 @@ def test_small_runs_start_no_worker_whatever_their_horizons(
 
     monkeypatch.setattr(processes, "ProcessPoolExecutor", refuse)
     engine = {"use": "processes", "workers": 2}
-    run = load_run(run_experiment(folder / "demo.toml", out=folder / "run", engine=engine))
+    run = run_experiment(folder / "demo.toml", out=folder / "run", engine=engine)
     assert len(run.cells()) == 20
 
 
@@ -153,7 +155,7 @@ def test_a_run_killed_at_random_ends_with_the_same_bits(
     assert progress == sorted(progress), "a finished cell was lost"
     assert 0 < progress[-1] < 120
     subprocess.run(command, check=True, capture_output=True)
-    whole = run_experiment(load_experiment(sweep), out=tmp_path / "whole", engine="serial")
+    whole = run_experiment(load_experiment(sweep), out=tmp_path / "whole", engine="serial").folder
     assert dump(tmp_path / "killed") == dump(whole)
 
 
@@ -186,7 +188,7 @@ def test_a_job_that_kills_its_worker_fails_alone(
     text = sweep.read_text().replace("[[policies]]", "[[policies]]\npause = [1.0, 0.001]")
     text = text.replace('lam = [0.0, 0.3, "1/T", 1.0]', "lam = 0.3").replace("[10, 50]", "[10]")
     sweep.write_text(text.replace("replications = 15", "replications = 3"))
-    run = load_run(run_experiment(sweep, out=tmp_path / "run", engine=engine))
+    run = run_experiment(sweep, out=tmp_path / "run", engine=engine)
     assert len(run.cells()) == run.n_cells == 6
     by_policy: dict[str, set[str | None]] = {}
     for cell in run.cells():
@@ -209,7 +211,7 @@ def test_a_killed_worker_s_cells_are_run_again(
                      "            os.kill(os.getpid(), 9)")
     )  # fmt: skip
     sweep.write_text(sweep.read_text().replace('use = "slow"', 'use = "slow"\npause = 0.05'))
-    run = load_run(run_experiment(sweep, out=tmp_path / "run", engine=engine))
+    run = run_experiment(sweep, out=tmp_path / "run", engine=engine)
     assert (tmp_path / "flag").exists(), "no worker was ever started"
     assert len(run.cells()) == 120
     assert all(cell.error is None for cell in run.cells())
@@ -283,5 +285,5 @@ def test_an_engine_that_runs_a_job_twice_is_refused_and_a_lazy_one_noticed(folde
     with pytest.raises(ContractError, match="engine 'wrong' returned a result twice"):
         run_experiment(folder / "demo.toml", out=folder / "run", engine="wrong")
     lazy = {"use": "wrong", "times": 0}
-    run = load_run(run_experiment(folder / "demo.toml", out=folder / "lazy", engine=lazy))
+    run = run_experiment(folder / "demo.toml", out=folder / "lazy", engine=lazy)
     assert {cell.error for cell in run.cells()} == {"its worker died every time it was tried"}

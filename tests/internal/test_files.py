@@ -1,0 +1,68 @@
+"""Files are read and written whole, with errors that name them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bdes_framework import ConfigError, StoreError
+from bdes_framework._internal.files import (
+    MAX_BYTES,
+    read_json,
+    read_text,
+    read_toml,
+    replace_file,
+    replace_text,
+)
+
+
+def test_replace_text_leaves_only_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "out.txt"
+    for text in ("old", "new ±"):
+        replace_text(file, text)
+        assert file.read_text(encoding="utf-8") == text
+        assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("error", [OSError("full"), RuntimeError("wrong"), KeyboardInterrupt()])
+def test_failed_replace_file_keeps_the_old(tmp_path: Path, error: BaseException) -> None:
+    file = tmp_path / "out.txt"
+    file.write_text("old")
+
+    def write(path: Path) -> None:
+        path.write_text("half of it")
+        raise error
+
+    expected = StoreError if isinstance(error, OSError) else type(error)
+    with pytest.raises(expected):
+        replace_file(file, write)
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_replace_text_names_the_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"cannot write '.*no/out.txt': No such file"):
+        replace_text(tmp_path / "no" / "out.txt", "text")
+
+
+@pytest.mark.parametrize(
+    ("content", "read", "message"),
+    [
+        (b"a = ", read_toml, "is not valid TOML"),
+        (b"a = " + b"9" * 5000, read_toml, "too many digits"),
+        (b"\xff", read_toml, "is not UTF-8"),
+        (b"\xff", read_text, "is not UTF-8"),
+        (b"[1]", read_json, "is not a JSON object"),
+        (b"{", read_json, "is not valid JSON"),
+        (b" " * (MAX_BYTES + 1), read_json, "larger than 16 MiB"),
+        (None, read_toml, "No such file"),
+    ],
+)
+def test_unreadable_files_are_named(
+    tmp_path: Path, content: bytes | None, read: Callable[[Path], object], message: str
+) -> None:
+    file = tmp_path / "in.toml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError, match=f"in.toml: .*{message}"):
+        read(file)
