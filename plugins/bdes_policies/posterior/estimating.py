@@ -57,17 +57,17 @@ _EARLY_SHARE = 0.25
 few pulls may be a whim of chance."""
 _LEARNING_TIME = 4.0
 """Times 1/lam: learning an end state and using it takes about this many rounds."""
-_NEAREST_SHOT = 1.96
-"""Deviations from the mode: a long shot's least."""
-_AFFORDABLE = 0.1
-"""The price of a long shot, where that makes it longer than the nearest."""
+_MIN_OPTIMISM = 1.96
+"""Deviations from the mode: the least of an optimistic candidate."""
+_TARGET_PRICE = 0.1
+"""Of an optimistic candidate, where that puts it farther away than the least."""
 _SAFETY = 9.0
-"""A long shot has to be worth so many times what its trials cost until one comes true."""
+"""How many times its expected cost of trials an optimistic candidate has to be worth."""
 _NO_STARTS: IntArray = np.empty(0, dtype=np.int64)
 
 
 class Posterior:
-    """The posterior given all pulls told so far; fitted anew when asked to."""
+    """The posterior given all pulls observed so far; fitted anew when asked to."""
 
     def __init__(self, n_arms: int, q0: float, prior: RatePrior) -> None:
         self._n_arms = n_arms
@@ -168,7 +168,7 @@ class Posterior:
         lam = self._prior.lam if self._prior.known else float(values[-1])
         return values[:k], values[k : 2 * k], lam
 
-    # -- looking and drawing ----------------------------------------------------------------
+    # -- estimates and draws -----------------------------------------------------------------
 
     @property
     def n_pulls(self) -> int:
@@ -206,7 +206,7 @@ class Posterior:
 
     def draws(
         self,
-        luck: FloatArray,
+        deviates: FloatArray,
         rng: Generator,
         width: float,
         left: int,
@@ -217,7 +217,7 @@ class Posterior:
 
         Parameters
         ----------
-        luck : array of float, shape (n, 3K+1)
+        deviates : FloatArray, shape (n, 3K+1)
             Standard normal deviates of b, of lam, of r, and of r again, to be used instead
             where the state has hardly moved. Draws that share those of r share r itself, and
             the others are drawn given that.
@@ -231,24 +231,25 @@ class Posterior:
         """
         evidence = np.array([mode.evidence for mode in self._modes])
         weights = np.cumsum(np.exp(evidence - evidence[0]))
-        picks = np.searchsorted(weights, rng.random(len(luck)) * weights[-1], side="right")
-        deviates = np.empty((len(luck), 2 * self._n_arms + 1))
-        steps = np.empty_like(deviates)
+        picks = np.searchsorted(weights, rng.random(len(deviates)) * weights[-1], side="right")
+        scaled = np.empty((len(deviates), 2 * self._n_arms + 1))
+        steps = np.empty_like(scaled)
         for pick, mode in enumerate(self._modes):
             of_mode = picks == pick
-            scaled = self._scaled(mode, luck[of_mode], self._width(mode, width, left), left)
-            deviates[of_mode], steps[of_mode] = scaled, scaled @ mode.deviations.T
+            wide = self._width(mode, width, left)
+            scaled[of_mode] = self._scaled(mode, deviates[of_mode], wide, left)
+            steps[of_mode] = scaled[of_mode] @ mode.deviations.T
         modes = [self._modes[pick] for pick in picks.tolist()]
-        return self._brought_back(modes, steps, 0.5 * np.square(deviates).sum(axis=1))
+        return self._backtracked(modes, steps, 0.5 * np.square(scaled).sum(axis=1))
 
-    def _brought_back(
+    def _backtracked(
         self,
         modes: list[Mode],
         steps: FloatArray,
         expected_loss: FloatArray,
         *,
-        falls: bool = True,
-        by: float = 0.5,
+        loss_shrinks: bool = True,
+        factor: float = 0.5,
     ) -> list[tuple[Draw, float]]:
         """Return instances some steps from modes, shorter ones where the log contradicts."""
         n, k = len(modes), self._n_arms
@@ -264,29 +265,29 @@ class Posterior:
         self.rows_swept += backtrack(
             Observations(self._arms, self._rewards, self._q0, known_lam),
             around,
-            Shrinkage(by, falls),
+            Shrinkage(factor, loss_shrinks),
             Instances(r, b, lam, state),
         )
         found = zip(r, b, lam.tolist(), state.tolist(), strict=True)
         return [(Draw(its_r, its_b, rate), q) for its_r, its_b, rate, q in found]
 
-    def long_shots(self, left: int) -> list[tuple[Draw, float, float]]:
-        """Return for every arm the likeliest instance in which its end state is far larger.
+    def optimistic_candidates(self, left: int) -> list[tuple[Draw, float, float]]:
+        """Return optimistic candidates: per arm, the likeliest instance of a far larger end state.
 
         With each come the state that the pulls fitted have led to, if it is true, and its price:
         the share of all that the rounds left may pay which is to be taken off for trials that come
         to nothing. A trial takes some 2 / sqrt(lam) pulls, and exp(-z²/2) is about the chance of
         an end state z deviations away: so the cheaper trials are, and the more rounds are left
-        to profit, the longer are the shots. Where the first state is forgotten the scale
-        (c·r, b/c) is part of a deviation, and of a shot: those are shorter than z says then.
+        to profit, the farther away are the candidates. Where the first state is forgotten the scale
+        (c·r, b/c) is part of a deviation, and of a candidate: those are nearer than z says then.
         """
         k = self._n_arms
         mode = self._modes[0]
         if mode.scale_is_known:
             return []
         price_at_0 = _SAFETY * 2.0 / math.sqrt(self._values(mode)[2]) / left
-        affordable = math.log(max(_AFFORDABLE / price_at_0, 1.0))
-        far = max(_NEAREST_SHOT, math.sqrt(2 * affordable))
+        affordable = math.log(max(_TARGET_PRICE / price_at_0, 1.0))
+        far = max(_MIN_OPTIMISM, math.sqrt(2 * affordable))
         price = price_at_0 * math.exp(0.5 * far**2)
         if price >= 1.0:
             return []
@@ -295,10 +296,10 @@ class Posterior:
         steps = towards @ mode.deviations.T * (far / np.linalg.norm(towards, axis=1))[:, None]
         # As far as the log allows for: where it says little the posterior is not normal.
         expected = np.full(k, 0.5 * far**2)
-        shots = self._brought_back([mode] * k, steps, expected, falls=False, by=0.7)
-        return [(draw, state, price) for draw, state in shots]
+        found = self._backtracked([mode] * k, steps, expected, loss_shrinks=False, factor=0.7)
+        return [(draw, state, price) for draw, state in found]
 
-    def _scaled(self, mode: Mode, luck: FloatArray, width: float, left: int) -> FloatArray:
+    def _scaled(self, mode: Mode, deviates: FloatArray, width: float, left: int) -> FloatArray:
         """Return deviates as wide as it pays to explore, of b, lam and r in this order.
 
         An end state takes about 1/lam rounds to learn, and is of use only in those after
@@ -306,13 +307,13 @@ class Posterior:
         moved there is little to learn but r, and that is sampled as wide as it is (Thompson).
         """
         k = self._n_arms
-        deviates = width * luck[:, : 2 * k + 1]
+        scaled = width * deviates[:, : 2 * k + 1]
         if mode.scale_is_known:
-            deviates[:, :k] *= _EARLY_SHARE
-            deviates[:, k + 1 :] = luck[:, 2 * k + 1 :]
-        for one, step in zip(deviates, deviates[:, k:] @ mode.deviations[-1, k:], strict=True):
+            scaled[:, :k] *= _EARLY_SHARE
+            scaled[:, k + 1 :] = deviates[:, 2 * k + 1 :]
+        for one, step in zip(scaled, scaled[:, k:] @ mode.deviations[-1, k:], strict=True):
             one[:k] *= min(1.0, self._rate(mode, float(step)) * left / _WORTH_LEARNING)
-        return deviates
+        return scaled
 
     def _width(self, mode: Mode, width: float, left: int) -> float:
         """Return what deviations are multiplied by: less and less as the end comes nearer.

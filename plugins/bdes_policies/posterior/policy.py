@@ -262,7 +262,7 @@ class PosteriorPolicy:
         if not self._posterior.may_have_moved:
             return _plan_finely(max(candidates, key=lambda one: one.value), left)
         optimistic, worth = None, sum(one.value for one in candidates) / len(candidates)
-        for draw, state, price in self._posterior.long_shots(left):
+        for draw, state, price in self._posterior.optimistic_candidates(left):
             one = plan_roughly(draw, self._now(draw, state), left)
             if (1 - price) * one.value > worth:
                 optimistic, worth = one, (1 - price) * one.value

@@ -300,7 +300,7 @@ class Offered:
 
 def watch(monkeypatch: pytest.MonkeyPatch) -> Offered:
     offered = Offered()
-    really_draw, really_shoot = Posterior.draws, Posterior.long_shots
+    really_draw, really_shoot = Posterior.draws, Posterior.optimistic_candidates
 
     def draws(
         self: Posterior, normal: FloatArray, rng: Generator, width: float, left: int
@@ -311,13 +311,13 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Offered:
         offered.moved = self.may_have_moved
         return found
 
-    def long_shots(self: Posterior, left: int) -> list[tuple[Draw, float, float]]:
+    def optimistic_candidates(self: Posterior, left: int) -> list[tuple[Draw, float, float]]:
         found = really_shoot(self, left)
         offered.shots = [(draw, price) for draw, _, price in found]
         return found
 
     monkeypatch.setattr(Posterior, "draws", draws)
-    monkeypatch.setattr(Posterior, "long_shots", long_shots)
+    monkeypatch.setattr(Posterior, "optimistic_candidates", optimistic_candidates)
     return offered
 
 

@@ -245,13 +245,13 @@ def raised(draw: Draw, best: Draw, arm: int) -> float:
 @pytest.mark.parametrize(
     ("lam", "left"), [(0.002, 100_000), (0.002, 9_000), (0.1, 9_000), (1, 900)]
 )
-def test_long_shots_raise_one_end_state_each_as_far_as_the_log_allows(
+def test_optimistic_candidates_raise_one_end_state_each_as_far_as_the_log_allows(
     lam: float, left: int
 ) -> None:
     posterior, arms, rewards = fitted(lam, 3_000)
     best = posterior.best
     most = likelihood_of(Instance(best.r, best.b, best.lam), arms, rewards).value
-    shots = posterior.long_shots(left)
+    shots = posterior.optimistic_candidates(left)
     assert len(shots) == 3
     for arm, (draw, state, price) in enumerate(shots):
         drawn = Instance(draw.r, draw.b, draw.lam)
@@ -265,12 +265,14 @@ def test_long_shots_raise_one_end_state_each_as_far_as_the_log_allows(
         assert raised(draw, best, arm) > 1.02
 
 
-def test_long_shots_are_longer_where_trials_are_cheap_and_end_when_they_cannot_pay() -> None:
+def test_optimistic_candidates_are_longer_where_trials_are_cheap_and_end_when_they_cannot_pay() -> (
+    None
+):
     fast, _, _ = fitted(1.0, 3_000)
     slow, _, _ = fitted(0.002, 3_000)
 
     def length(posterior: Posterior, left: int) -> float:
-        shots = [draw for draw, *_ in posterior.long_shots(left)]
+        shots = [draw for draw, *_ in posterior.optimistic_candidates(left)]
         return raised(shots[0], posterior.best, 0) if shots else 1.0
 
     assert length(fast, 1_000_000) > length(fast, 1_000) > 1.02
@@ -278,10 +280,10 @@ def test_long_shots_are_longer_where_trials_are_cheap_and_end_when_they_cannot_p
     assert length(slow, 1_000) == 1.0 < 1.02 < length(slow, 100_000)
 
 
-def test_there_are_no_long_shots_while_the_state_has_not_moved() -> None:
+def test_there_are_no_optimistic_candidates_while_the_state_has_not_moved() -> None:
     posterior, _, _ = fitted(1e-6, 3_000)
     assert not posterior.may_have_moved
-    assert posterior.long_shots(100_000) == []
+    assert posterior.optimistic_candidates(100_000) == []
 
 
 # -- known limits -----------------------------------------------------------------------------
