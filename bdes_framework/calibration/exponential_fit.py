@@ -1,12 +1,16 @@
 """The least-squares fit of an exponential form at every rate; what calibration reads off it."""
 
 import math
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
 from bdes_framework._internal.arrays import FloatArray
+from bdes_framework._internal.distributions import (
+    fisher_quantile,
+    normal_quantile,
+    student_quantile,
+)
 
 _BLOCK = 1 << 20
 """Rates times measurements that are worked on at once, so that memory stays flat."""
@@ -164,12 +168,7 @@ class Profile:
 
 def quantiles(confidence: float, spare: int | None) -> tuple[float, float]:
     """Return Student's two-sided t and Fisher's F with 2 degrees; None: the noise is known."""
-    miss = 1 - confidence
+    two_sided = (1 + confidence) / 2
     if spare is None:
-        return NormalDist().inv_cdf(1 - miss / 2), -math.log(miss)
-    # With t = sqrt(spare) * tan(angle), the angle's density is cos(angle)**(spare - 1).
-    angles = np.linspace(0, min(math.pi / 2, 12 / math.sqrt(spare)), 8001)
-    density = np.cos(angles) ** (spare - 1)
-    mass = np.append(0, np.cumsum(density[1:] + density[:-1]))
-    angle = float(np.interp(confidence * mass[-1], mass, angles))
-    return math.sqrt(spare) * math.tan(angle), spare / 2 * (miss ** (-2 / spare) - 1)
+        return normal_quantile(two_sided), -math.log(1 - confidence)
+    return student_quantile(two_sided, spare), fisher_quantile(confidence, 2, spare)

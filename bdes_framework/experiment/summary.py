@@ -8,6 +8,7 @@ import numpy as np
 from attrs import frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.distributions import student_quantile
 from bdes_framework.plugin.hook_payloads import FinishedCell
 
 
@@ -89,7 +90,7 @@ def estimate(values: Sequence[float | None]) -> Estimate | None:
     """Return the mean of what is there and its 95 % interval, or None if nothing is.
 
     >>> estimate([1.0, 3.0, None])
-    Estimate(mean=2.0, half_width=12.706)
+    Estimate(mean=2.0, half_width=12.706204736174694)
     """
     given = [value for value in values if value is not None]
     if not given:
@@ -98,21 +99,7 @@ def estimate(values: Sequence[float | None]) -> Estimate | None:
     if len(given) == 1:
         return Estimate(mean, None)
     error = statistics.stdev(given) / math.sqrt(len(given))
-    return Estimate(mean, student_t(len(given) - 1) * error)
-
-
-_STUDENT_T = (12.706, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281)
-
-
-def student_t(freedom: int) -> float:
-    """Return the 97.5 % point of Student's t: a table up to 10, then its expansion in 1/n."""
-    if freedom <= len(_STUDENT_T):
-        return _STUDENT_T[freedom - 1]
-    z = statistics.NormalDist().inv_cdf(0.975)
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return float(z + first / freedom + second / freedom**2 + third / freedom**3)
+    return Estimate(mean, student_quantile(0.975, len(given) - 1) * error)
 
 
 def slopes(results: Sequence[Result]) -> dict[tuple[str, str], float]:

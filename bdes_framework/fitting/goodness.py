@@ -9,12 +9,12 @@ fitting leaves the least variance in, so the differences are taken where that st
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from attrs import frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.distributions import chi_square_quantile, chi_square_tail
 from bdes_framework.fitting.likelihood import (
     LEAST_PROBABILITY,
     AnyIntArray,
@@ -29,7 +29,9 @@ from bdes_framework.model.instance import Instance
 
 N_BINS = 20
 SIGNIFICANT = 0.01
-_CELLS = 4096
+_POWER_QUANTILE = 0.8416
+"""The normal quantile of 80 %."""
+_N_FINE_BINS = 4096
 _LOGIT_RANGE = 24.0
 _LEAST_EIGENVALUE = 0.1
 """Directions in which fitting leaves less than this of the variance show nothing but rounding
@@ -88,11 +90,11 @@ def check_fit(
     leads from them to where the likelihood is largest.
     """
     at = (instance.r, instance.b, instance.lam, instance.q0)
-    cells, moments = np.zeros(_CELLS, dtype=np.int64), np.zeros(2)
-    _count_cells(log.arms, log.starts, *at, cells, moments)
+    fine_bins, moments = np.zeros(_N_FINE_BINS, dtype=np.int64), np.zeros(2)
+    _count_fine_bins(log.arms, log.starts, *at, fine_bins, moments)
     mean = float(moments[0]) / log.n_rows
     deviation = math.sqrt(max(0.0, float(moments[1]) / log.n_rows - mean**2))
-    bin_of, n_bins = _bins(cells)
+    bin_of, n_bins = _bins(fine_bins)
     sums = np.zeros((n_bins, 5))
     slopes = np.zeros((n_bins, 2 * log.n_arms + 2))
     memory = fresh_state(log.n_arms, instance.q0)
@@ -112,13 +114,13 @@ def check_fit(
     return found, States(mean, deviation, int(impossible.sum()))
 
 
-def _bins(cells: IntArray) -> tuple[IntArray, int]:
-    """Join neighbouring cells into at most N_BINS bins of about equally many rows."""
-    before = np.cumsum(cells) - cells
-    wanted = np.minimum(before * N_BINS // max(int(cells.sum()), 1), N_BINS - 1)
-    used, bin_of = np.unique(wanted[cells > 0], return_inverse=True)
-    whole = np.zeros(_CELLS, dtype=np.int64)
-    whole[cells > 0] = bin_of
+def _bins(fine_bins: IntArray) -> tuple[IntArray, int]:
+    """Join neighbouring fine bins into at most N_BINS bins of about equally many rows."""
+    before = np.cumsum(fine_bins) - fine_bins
+    wanted = np.minimum(before * N_BINS // max(int(fine_bins.sum()), 1), N_BINS - 1)
+    used, bin_of = np.unique(wanted[fine_bins > 0], return_inverse=True)
+    whole = np.zeros(_N_FINE_BINS, dtype=np.int64)
+    whole[fine_bins > 0] = bin_of
     return whole, used.size
 
 
@@ -152,57 +154,30 @@ def _visible_noncentrality(freedom: int) -> float:
     Noncentral, it has mean ``freedom + x`` and variance ``2 * freedom + 4 * x``, and is nearly
     normal.
     """
-    limit = _bisected(lambda x: SIGNIFICANT - chi_square_tail(x, freedom))
-    return _bisected(lambda x: freedom + x - 0.8416 * math.sqrt(2 * freedom + 4 * x) - limit)
-
-
-def _bisected(rising: Callable[[float], float]) -> float:
-    low, high = 0.0, 1000.0
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
-    return low
-
-
-def chi_square_tail(statistic: float, freedom: int) -> float:
-    """Return the probability that a chi-square variable exceeds ``statistic``.
-
-    The finite sum for whole degrees of freedom.
-
-    >>> round(chi_square_tail(3.841, 1), 4), round(chi_square_tail(18.307, 10), 4)
-    (0.05, 0.05)
-    """
-    if freedom == 0 or statistic <= 0:
-        return 1.0
-    half = statistic / 2
-    if freedom % 2:
-        total, power = math.erfc(math.sqrt(half)), 0.5
-    else:
-        total, power = math.exp(-half), 1.0
-    while power < freedom / 2:
-        total += math.exp(power * math.log(half) - half - math.lgamma(power + 1))
-        power += 1
-    return min(total, 1.0)
+    limit = chi_square_quantile(1 - SIGNIFICANT, freedom)
+    # The root of freedom + x - z * s = limit, s = sqrt(2 * freedom + 4 * x) the deviation.
+    deviation = 2 * (_POWER_QUANTILE + math.sqrt(_POWER_QUANTILE**2 + limit - freedom / 2))
+    return (deviation**2 - 2 * freedom) / 4
 
 
 @compiled
-def _cell(mu: float) -> int:
+def _fine_bin(mu: float) -> int:
     place = (math.log(mu / (1.0 - mu)) / _LOGIT_RANGE + 1.0) / 2.0
-    return min(max(int(place * _CELLS), 0), _CELLS - 1)
+    return min(max(int(place * _N_FINE_BINS), 0), _N_FINE_BINS - 1)
 
 
 @compiled
-def _count_cells(
+def _count_fine_bins(
     arms: AnyIntArray,
     starts: IntArray,
     r: FloatArray,
     b: FloatArray,
     lam: float,
     q0: float,
-    cells: IntArray,
+    fine_bins: IntArray,
     moments: FloatArray,
 ) -> None:
-    """Count rows in fine cells of the predicted logit; sum the states and their squares."""
+    """Count rows in fine bins of the predicted logit; sum the states and their squares."""
     q = q0
     following = 0
     for t in range(arms.size):
@@ -211,7 +186,7 @@ def _count_cells(
             q = q0
         arm = arms[t]
         mu = paying_probability(r[arm], q)
-        cells[_cell(mu)] += 1
+        fine_bins[_fine_bin(mu)] += 1
         moments[0] += q
         moments[1] += q * q
         q = q + lam * (b[arm] - q)
@@ -244,7 +219,7 @@ def _sum_bins(
             q = q0
         arm = arms[t]
         mu = paying_probability(r[arm], q)
-        place = bin_of[_cell(mu)]
+        place = bin_of[_fine_bin(mu)]
         sums[place, 0] += 1.0
         sums[place, 1] += mu
         sums[place, 2] += rewards[t]

@@ -10,13 +10,13 @@ import numpy as np
 from attrs import evolve, frozen
 
 from bdes_framework._internal.arrays import FloatArray
+from bdes_framework._internal.distributions import student_quantile
 from bdes_framework.experiment.results import Curves, Run, RunBenchmark
 from bdes_framework.experiment.summary import (
     CellSummary,
     Estimate,
     Result,
     estimate,
-    student_t,
     summarise,
 )
 from bdes_framework.report.names import shown_names
@@ -193,7 +193,7 @@ def _mean_and_half_width(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     n = len(values)
     if n == 1:
         return mean, np.zeros_like(mean)
-    return mean, student_t(n - 1) * values.std(axis=0, ddof=1) / math.sqrt(n)
+    return mean, student_quantile(0.975, n - 1) * values.std(axis=0, ddof=1) / math.sqrt(n)
 
 
 def _thinned(n: int, most: int) -> list[int]:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import bdes_framework as bdes
-from bdes_framework.fitting.goodness import _visible_noncentrality, chi_square_tail
+from bdes_framework._internal.distributions import chi_square_tail
+from bdes_framework.fitting.goodness import _visible_noncentrality
 from tests.support.logs import ADS, intervals_of, simulated_log, truth_of
 
 
