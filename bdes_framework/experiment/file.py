@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Literal, get_type_hints
+from typing import Literal
 
 import numpy as np
 from attrs import field, frozen
@@ -27,6 +27,7 @@ from bdes_framework.interfaces import (
     PolicyRef,
     Reference,
 )
+from bdes_framework.plugin.config_types import ANYTHING, field_types
 from bdes_framework.plugin.config_values import structure
 from bdes_framework.plugin.fingerprint import source_versions
 from bdes_framework.plugin.load import PluginsConfig, load_plugins
@@ -308,11 +309,11 @@ class _Checker:
         values = self._with_arms(source, chosen)
         if "r" in values and isinstance(values["r"], list | np.ndarray):
             n_arms = len(values["r"])
-        hints = get_type_hints(source.entry.config, include_extras=True)
+        kinds = field_types(source.entry.config)
         for name, value in values.items():
-            if isinstance(value, str) and wants_number(hints.get(name, object)):
+            if isinstance(value, str) and wants_number(kinds.get(name, ANYTHING)):
                 values[name] = formula_value(
-                    value, f"{source.path}.{name}", horizon, n_arms, hints[name]
+                    value, f"{source.path}.{name}", horizon, n_arms, kinds[name]
                 )
         table = {"use": source.entry.name, **values}
         self._plugins.resolve(source.kind, table, source=self._source, path=source.path)

@@ -7,16 +7,26 @@ as a string is a formula in T and K.
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import NamedTuple
 
-import numpy as np
 from attrs import AttrsInstance, fields, frozen
 
 from bdes_framework._internal.text import ascii_controls, quoted
 from bdes_framework.errors import ConfigError, InvalidValueError, Mistake
 from bdes_framework.experiment.formulas import evaluate
 from bdes_framework.interfaces import Kind
-from bdes_framework.plugin.config_values import is_union
+from bdes_framework.plugin.config_types import (
+    ANYTHING,
+    ArrayType,
+    ChoiceType,
+    ConfigType,
+    FixedTupleType,
+    ListType,
+    ReferenceType,
+    ScalarType,
+    field_types,
+    members_of,
+)
 from bdes_framework.plugin.registry import Entry
 
 
@@ -55,13 +65,13 @@ def axes_of(
     entry: Entry, table: Mapping[str, object], path: str
 ) -> tuple[tuple[Axis, ...], list[Mistake]]:
     """Return a table's parameters as axes, and what is wrong with their lists."""
-    hints = get_type_hints(entry.config, include_extras=True)
+    kinds = field_types(entry.config)
     axes: list[Axis] = []
     for name, value in table.items():
         if name == "arms" and takes_arms(entry.config) and isinstance(value, Mapping):
             axes += [_axis(f"arms.{key}", inner, False) for key, inner in value.items()]
         else:
-            axes.append(_axis(name, value, takes_list(hints.get(name, object))))
+            axes.append(_axis(name, value, takes_list(kinds.get(name, ANYTHING))))
     mistakes: list[Mistake] = []
     for axis in axes:
         if not axis.values:
@@ -136,31 +146,28 @@ def _normal(value: object) -> object:
 
 
 def formula_value(
-    text: str, path: str, horizon: int, n_arms: int | None, hint: object
+    text: str, path: str, horizon: int, n_arms: int | None, kind: ConfigType
 ) -> float | int:
     """Compute a formula, rounded where only an integer will do."""
     try:
         value = evaluate(text, horizon, n_arms)
     except InvalidValueError as error:
         raise ConfigError([Mistake(path, str(error))]) from None
-    whole = float not in _members(hint)
-    return round(value) if whole else value
+    return value if ScalarType(float) in members_of(kind) else round(value)
 
 
-def _members(hint: object) -> tuple[object, ...]:
-    return get_args(hint) if is_union(hint) else (hint,)
-
-
-def takes_list(hint: object) -> bool:
+def takes_list(kind: ConfigType) -> bool:
     """Say whether a list here is one value, not an axis of a grid."""
-    return any(get_origin(member) in (list, tuple, np.ndarray) for member in _members(hint))
+    lists = ArrayType | FixedTupleType | ListType
+    return any(isinstance(member, lists) for member in members_of(kind))
 
 
-def wants_number(hint: object) -> bool:
+def wants_number(kind: ConfigType) -> bool:
     """Say whether a string here can only be a formula."""
-    members = _members(hint)
-    return bool({int, float} & set(members)) and not any(
-        member is str or get_origin(member) in (Literal, Annotated) for member in members
+    members = members_of(kind)
+    return any(member in (ScalarType(int), ScalarType(float)) for member in members) and not any(
+        member == ScalarType(str) or isinstance(member, ChoiceType | ReferenceType)
+        for member in members
     )
 
 

@@ -1,10 +1,10 @@
 """A JSON Schema of the experiment file, built from the plugins that are loaded."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import Any
 
 import attrs
-import numpy as np
 from attrs import AttrsInstance
 
 from bdes_framework.experiment.arms import MOST_ARMS, ArmsConfig
@@ -18,18 +18,34 @@ from bdes_framework.experiment.file import (
 from bdes_framework.experiment.formulas import LONGEST
 from bdes_framework.experiment.grid import takes_arms, takes_list, wants_number
 from bdes_framework.interfaces import Kind
-from bdes_framework.plugin.config_values import is_reference, is_union, reference_kind
+from bdes_framework.plugin.config_types import (
+    ArrayType,
+    ChoiceType,
+    ConfigType,
+    FixedTupleType,
+    InstanceType,
+    ListType,
+    MappingType,
+    ReferenceType,
+    ScalarType,
+    TableType,
+    UnionType,
+    field_types,
+    is_none,
+)
 from bdes_framework.plugin.parameters import parameters_of
 from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.plugin.registry import Entry
 
 Schema = dict[str, Any]
 
-_SCALARS: Mapping[object, Schema] = {
-    bool: {"type": "boolean"},
-    int: {"type": "integer"},
-    float: {"type": "number"},
-    str: {"type": "string"},
+_SCALARS: Mapping[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    Path: "string",
+    type(None): "null",
 }
 
 
@@ -80,10 +96,10 @@ def experiment_schema(plugins: Plugins) -> Schema:
     }
 
 
-def _choice(plugins: Plugins, kind: Kind, described: Callable[[Entry], Schema]) -> Schema:
+def _choice(plugins: Plugins, kind: Kind, schema_of: Callable[[Entry], Schema]) -> Schema:
     entries = plugins.entries(kind)
     names: Schema = {"enum": [entry.name for entry in entries]}
-    return {"anyOf": [names, *map(described, entries)]}
+    return {"anyOf": [names, *map(schema_of, entries)]}
 
 
 def _nested(entry: Entry) -> Schema:
@@ -139,13 +155,15 @@ def _arms() -> Schema:
     }
 
 
-def _table(config: type[AttrsInstance], described: Callable[[Any], Schema] | None = None) -> Schema:
-    hints = get_type_hints(config, include_extras=True)
-    properties = {}
-    for parameter in parameters_of(config):
-        properties[parameter.name] = (described or _type)(hints[parameter.name]) | (
-            {"description": parameter.meaning} if parameter.meaning else {}
-        )
+def _table(
+    config: type[AttrsInstance], schema_of: Callable[[ConfigType], Schema] | None = None
+) -> Schema:
+    meanings = {parameter.name: parameter.meaning for parameter in parameters_of(config)}
+    properties = {
+        name: (schema_of or _type)(kind)
+        | ({"description": meanings[name]} if meanings[name] else {})
+        for name, kind in field_types(config).items()
+    }
     required = [a.name for a in attrs.fields(config) if a.init and a.default is attrs.NOTHING]
     return {
         "type": "object",
@@ -155,11 +173,11 @@ def _table(config: type[AttrsInstance], described: Callable[[Any], Schema] | Non
     }
 
 
-def _or_grid(hint: Any) -> Schema:
+def _or_grid(kind: ConfigType) -> Schema:
     """Allow a formula for a number, and a list of values for a grid, where the file does."""
-    if takes_list(hint):
-        return _type(hint)
-    return _or_list([_type(hint), *([_FORMULA] if wants_number(hint) else [])])
+    if takes_list(kind):
+        return _type(kind)
+    return _or_list([_type(kind), *([_FORMULA] if wants_number(kind) else [])])
 
 
 def _or_list(one: list[Schema]) -> Schema:
@@ -167,22 +185,25 @@ def _or_list(one: list[Schema]) -> Schema:
     return {"anyOf": [*one, values]}
 
 
-def _type(hint: Any) -> Schema:
-    if hint in _SCALARS:
-        return dict(_SCALARS[hint])
-    kind = reference_kind(hint)
-    if kind is not None and is_reference(hint):
-        return {"$ref": f"#/$defs/{kind.value}"}
-    if is_union(hint):
-        return {"anyOf": [_type(member) for member in get_args(hint) if member is not type(None)]}
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return {"enum": list(arguments)}
-    if origin is np.ndarray:
-        floating = np.issubdtype(get_args(arguments[1])[0], np.floating)
-        return {"type": "array", "items": {"type": "number" if floating else "integer"}}
-    if origin in (list, tuple) and arguments:
-        return {"type": "array", "items": _type(arguments[0])}
-    if isinstance(hint, type) and attrs.has(hint):
-        return _table(hint)
-    return {}
+def _type(kind: ConfigType) -> Schema:
+    """Return the schema of one value, without grids and formulas."""
+    match kind:
+        case ScalarType(python):
+            return {"type": _SCALARS[python]}
+        case ReferenceType(referred):
+            return {"$ref": f"#/$defs/{referred.value}"}
+        case UnionType(members):
+            return {"anyOf": [_type(member) for member in members if not is_none(member)]}
+        case ChoiceType(written):
+            return {"enum": list(written)}
+        case ArrayType() | ListType():
+            return {"type": "array", "items": _type(kind.item)}
+        case FixedTupleType(items):
+            n, schemas = len(items), [_type(item) for item in items]
+            return {"type": "array", "prefixItems": schemas, "minItems": n, "maxItems": n}
+        case MappingType(value):
+            return {"type": "object", "additionalProperties": _type(value)}
+        case TableType(config):
+            return _table(config)
+        case InstanceType():
+            return {}

@@ -1,20 +1,17 @@
-"""From tables and keywords to attrs configs: strict about types, and clear when refusing.
+"""Strict conversion of TOML tables and library keywords to attrs configs.
 
-TOML tables and library keywords come through the same door. Nothing is coerced but an
-integer to a float and a list to an array; every mistake is found, not only the first.
+Nothing is coerced but an integer to a float, a list to an array or tuple, and a word to its Enum
+member; every mistake is found, not only the first.
 """
 
 import math
-import types
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
 import attrs
-import cattrs
 import numpy as np
 from attrs import AttrsInstance
-from cattrs.cols import homogenous_tuple_structure_factory, list_structure_factory
-from cattrs.errors import IterableValidationError
 
 from bdes_framework._internal.arrays import holds_booleans
 from bdes_framework._internal.text import (
@@ -26,21 +23,32 @@ from bdes_framework._internal.text import (
     with_article,
 )
 from bdes_framework.errors import BdesError, ConfigError, Mistake
-from bdes_framework.interfaces import Kind
+from bdes_framework.interfaces import Kind, Reference
+from bdes_framework.plugin.config_types import (
+    ArrayType,
+    ChoiceType,
+    ConfigType,
+    FixedTupleType,
+    ListType,
+    MappingType,
+    ReferenceType,
+    ScalarType,
+    TableType,
+    UnionType,
+    field_types,
+    is_none,
+    toml_text,
+)
 
 T = TypeVar("T", bound=AttrsInstance)
 
 
-class _RefusedError(ValueError):
-    """A value of a wrong type; its message is meant for people."""
+class _WrongValueError(ValueError):
+    """A value that does not fit its type; the paths of its mistakes start at the value."""
 
-
-class _TableError(ValueError):
-    """A table that cannot be used; the paths of its mistakes start at the table."""
-
-    def __init__(self, mistakes: Sequence[Mistake]) -> None:
-        super().__init__(mistakes)
-        self.mistakes = mistakes
+    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+        self.mistakes = list(mistakes)
+        super().__init__(self.mistakes)
 
 
 def structure(config: type[T], values: Mapping[str, object], source: str = "", path: str = "") -> T:
@@ -50,7 +58,7 @@ def structure(config: type[T], values: Mapping[str, object], source: str = "", p
     ----------
     config : attrs class
         Its fields are the parameters allowed.
-    values : mapping
+    values : Mapping[str, object]
         Parameter names and values, as read from TOML or given as keywords.
     source : str
         What the values belong to, for the message: a file, or a plugin's name.
@@ -58,139 +66,197 @@ def structure(config: type[T], values: Mapping[str, object], source: str = "", p
         Key path of the table inside ``source``.
     """
     try:
-        return _converter.structure(dict(values), config)
-    except Exception as error:
-        raise ConfigError(list(_mistakes(error, path)), source) from None
+        return cast(T, _table(config, values))
+    except _WrongValueError as error:
+        raise ConfigError(_mistakes(error, path), source) from None
 
 
-def reference_kind(hint: object) -> Kind | None:
-    """Return which kind of thing a type such as ``PlannerRef`` refers to, or None."""
-    if get_origin(hint) is Annotated:
-        for note in get_args(hint)[1:]:
-            if isinstance(note, Kind):
-                return note
-    if is_union(hint) or get_origin(hint) in (list, tuple):
-        kinds = [kind for kind in map(reference_kind, get_args(hint)) if kind is not None]
-        return kinds[0] if kinds else None
-    return None
+def references_in(kind: ConfigType, value: object, path: str) -> Iterator[tuple[Kind, Any, str]]:
+    """Yield the references inside a value, right or wrong: kind, reference and key path."""
+    if isinstance(kind, ReferenceType) and _is_reference(value):
+        yield kind.kind, value, path
+    elif isinstance(kind, UnionType):
+        for member in kind.members:
+            found = list(references_in(member, value, path))
+            if found:
+                yield from found
+                return
+    else:
+        for inner_path, inner_kind, inner in _parts(kind, value):
+            yield from references_in(inner_kind, inner, _join(path, inner_path))
 
 
-def table_class(hint: object) -> type[AttrsInstance] | None:
-    """Return the config class whose tables stand here, themselves or in a list, or None."""
-    if is_union(hint) or get_origin(hint) in (list, tuple):
-        return next(filter(None, map(table_class, get_args(hint))), None)
-    return hint if isinstance(hint, type) and attrs.has(hint) else None
+_Part: TypeAlias = tuple[str, ConfigType, object]
 
 
-def is_union(hint: object) -> bool:
-    """Say whether a type is ``A | B``, however it was spelled."""
-    return get_origin(hint) in (Union, types.UnionType)
+def _parts(kind: ConfigType, value: object) -> list[_Part]:
+    """Return the values inside a list, tuple or table, each with its path and type."""
+    if isinstance(kind, ListType | FixedTupleType) and _is_list(value):
+        items = kind.items if isinstance(kind, FixedTupleType) else [kind.item] * len(value)
+        pairs = enumerate(zip(items, value, strict=False))
+        return [(f"[{index}]", item, inner) for index, (item, inner) in pairs]
+    if isinstance(kind, MappingType) and isinstance(value, Mapping):
+        return [(_key(str(key)), kind.value, inner) for key, inner in value.items()]
+    if isinstance(kind, TableType) and attrs.has(type(value)):
+        own = field_types(cast(type[AttrsInstance], type(value)))
+        return [(name, field, getattr(value, name)) for name, field in own.items()]
+    if isinstance(kind, TableType) and isinstance(value, Mapping):
+        own = field_types(kind.config)
+        return [(name, own[name], value[name]) for name in own if name in value]
+    return []
 
 
-# -- hooks: one per family of types ---------------------------------------------------------
+def _is_reference(value: object) -> TypeGuard[Reference]:
+    """Say whether a value has the form of a reference: a name, a table with ``use``, a config."""
+    if isinstance(value, Mapping):
+        return isinstance(value.get("use"), str)
+    return isinstance(value, str) or attrs.has(type(value))
 
 
-def _boolean(value: object, _: object) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise _RefusedError(f"expected true or false, got {quoted(value)}")
-    return bool(value)
+# -- one function per family of types -------------------------------------------------------
 
 
-def _integer(value: object, _: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise _RefusedError(f"expected an integer, got {quoted(value)}")
-    return int(value)
-
-
-def _number(value: object, _: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise _RefusedError(f"expected a number, got {quoted(value)}")
-    try:
-        number = float(value)
-    except OverflowError:
-        raise _RefusedError(f"expected a smaller number, got {quoted(value)}") from None
-    if math.isnan(number):
-        raise _RefusedError("expected a number, got NaN")
-    return number
-
-
-def _string(value: object, _: object) -> str:
-    if not isinstance(value, str):
-        raise _RefusedError(f"expected a string, got {quoted(value)}")
+def _convert(kind: ConfigType, value: object) -> object:
+    """Return a value converted to its type, or raise _WrongValueError."""
+    match kind:
+        case ScalarType(python):
+            return _SCALARS[python](value)
+        case ChoiceType():
+            return _choice(kind, value)
+        case ArrayType():
+            return _array(kind, value)
+        case ReferenceType():
+            return _reference(kind, value)
+        case ListType() | FixedTupleType():
+            return _list(kind, value)
+        case MappingType():
+            return _mapping(kind, value)
+        case TableType(config):
+            return value if isinstance(value, config) else _table(config, value)
+        case UnionType():
+            return _union(kind, value)
+    if not isinstance(value, kind.python):
+        raise _wrong(with_article(kind.python.__name__), value)
     return value
 
 
-def _nothing(value: object, _: object) -> None:
+def _wrong(expected: str, value: object) -> _WrongValueError:
+    return _WrongValueError([Mistake("", f"expected {expected}, got {quoted(value)}")])
+
+
+def _boolean(value: object) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise _wrong("true or false", value)
+    return bool(value)
+
+
+def _integer(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise _wrong("an integer", value)
+    return int(value)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise _wrong("a number", value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise _wrong("a smaller number", value) from None
+    if math.isnan(number):
+        raise _WrongValueError([Mistake("", "expected a number, got NaN")])
+    return number
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise _wrong("a string", value)
+    return value
+
+
+def _path(value: object) -> Path:
+    return value if isinstance(value, Path) else Path(_string(value))
+
+
+def _none(value: object) -> None:
     if value is not None:
-        raise _RefusedError(f"expected nothing, got {quoted(value)}")
+        raise _wrong("None", value)
 
 
-def _literal(hint: Any) -> Callable[[object, object], object]:
-    allowed = get_args(hint)
-
-    def hook(value: object, _: object) -> object:
-        for option in allowed:
-            if type(option) is type(value) and option == value:
-                return value
-        match = did_you_mean(str(value), map(str, allowed))
-        options = ", ".join(_as_written(option) for option in allowed)
-        one_of = "one of " if len(allowed) > 1 else ""
-        raise _RefusedError(
-            f"expected {one_of}{options}, got {quoted(value)}" + (f".{match}" if match else "")
-        )
-
-    return hook
+_SCALARS: Mapping[type, Callable[[object], object]] = {
+    bool: _boolean,
+    int: _integer,
+    float: _number,
+    str: _string,
+    Path: _path,
+    type(None): _none,
+}
 
 
-def _as_written(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else quoted(value)
+def _choice(kind: ChoiceType, value: object) -> object:
+    for written, meant in zip(kind.written, kind.values, strict=True):
+        if value is meant or (type(written) is type(value) and written == value):
+            return meant
+    match = did_you_mean(str(value), map(str, kind.written))
+    options = ", ".join(map(toml_text, kind.written))
+    one_of = "one of " if len(kind.written) > 1 else ""
+    message = f"expected {one_of}{options}, got {quoted(value)}" + (f".{match}" if match else "")
+    raise _WrongValueError([Mistake("", message)])
 
 
-def _union(hint: Any) -> Callable[[object, object], object]:
-    # Equal unions may come in any order, whichever was written first in this process: so one
-    # order for all, in which an integer is tried before it could be taken for a float.
-    members = sorted(get_args(hint), key=lambda member: (member is float, repr(member)))
-
-    def hook(value: object, _: object) -> object:
-        if value is None and type(None) in members:
-            return None
-        refusals: list[str] = []
-        for member in members:
-            if member is type(None):
-                continue
+def _union(kind: UnionType, value: object) -> object:
+    if value is None and any(map(is_none, kind.members)):
+        return None
+    reasons: dict[str, None] = {}
+    for member in kind.members:
+        if not is_none(member):
             try:
-                return _converter.structure(value, member)
-            except Exception as error:
-                refusals += [str(mistake) for mistake in _mistakes(error, "")]
-        raise _RefusedError("; or ".join(dict.fromkeys(refusals)))
-
-    return hook
+                return _convert(member, value)
+            except _WrongValueError as error:
+                reasons |= {str(mistake): None for mistake in error.mistakes}
+    raise _WrongValueError([Mistake("", "; or ".join(reasons))])
 
 
-def _array(hint: Any) -> Callable[[object, object], object]:
-    (dtype,) = get_args(get_args(hint)[1])
-    floating = np.issubdtype(dtype, np.floating)
-    wanted = "numbers" if floating else "integers"
+def _reference(kind: ReferenceType, value: object) -> object:
+    if not _is_reference(value):
+        name = with_article(str(kind.kind))
+        raise _wrong(f"the name of {name} or a table with 'use' naming one", value)
+    return dict(value) if isinstance(value, Mapping) else value
 
-    def hook(value: object, _: object) -> object:
-        refusal = _RefusedError(f"expected a list of {wanted}, got {quoted(value)}")
-        if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str | bytes):
-            raise refusal
-        try:
-            array = np.array(value)
-        except ValueError:  # lists of different lengths
-            raise refusal from None
-        if array.size and (holds_booleans(value) or not _are_numbers(array, floating)):
-            raise refusal
-        try:
-            converted = array.astype(dtype)
-        except OverflowError:
-            converted = None
-        if converted is None or not (floating or np.array_equal(converted, array)):
-            raise _RefusedError(f"expected smaller {wanted}, got {quoted(value)}")
-        return converted
 
-    return hook
+def _list(kind: ListType | FixedTupleType, value: object) -> object:
+    if not _is_list(value):
+        raise _wrong("a list", value)
+    if isinstance(kind, FixedTupleType) and len(value) != len(kind.items):
+        raise _wrong(f"a list of {len(kind.items)} values", value)
+    converted = _convert_all(_parts(kind, value))
+    return converted if isinstance(kind, ListType) and kind.python is list else tuple(converted)
+
+
+def _mapping(kind: MappingType, value: object) -> object:
+    if not isinstance(value, Mapping):
+        raise _wrong("a table", value)
+    return dict(zip(value, _convert_all(_parts(kind, value)), strict=True))
+
+
+def _array(kind: ArrayType, value: object) -> object:
+    wanted = "numbers" if kind.floating else "integers"
+    wrong = _wrong(f"a list of {wanted}", value)
+    if not _is_list(value):
+        raise wrong
+    try:
+        array = np.array(value)
+    except ValueError:  # lists of different lengths
+        raise wrong from None
+    if array.size and (holds_booleans(value) or not _are_numbers(array, kind.floating)):
+        raise wrong
+    try:
+        converted = array.astype(kind.dtype)
+    except OverflowError:
+        converted = None
+    if converted is None or not (kind.floating or np.array_equal(converted, array)):
+        raise _wrong(f"smaller {wanted}", value)
+    return converted
 
 
 def _are_numbers(array: np.ndarray[Any, Any], floating: bool) -> bool:
@@ -202,90 +268,75 @@ def _are_numbers(array: np.ndarray[Any, Any], floating: bool) -> bool:
     )
 
 
-def _reference(hint: Any) -> Callable[[object, object], object]:
-    kind = reference_kind(hint)
-
-    def hook(value: object, _: object) -> object:
-        if isinstance(value, str) or attrs.has(type(value)):
-            return value
-        if isinstance(value, Mapping) and isinstance(value.get("use"), str):
-            return dict(value)
-        raise _RefusedError(
-            f"expected the name of {with_article(str(kind))} or a table with 'use' naming one,"
-            f" got {quoted(value)}"
-        )
-
-    return hook
+def _is_list(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes)
 
 
-def _sequence(factory: Callable[..., Any]) -> Callable[..., Callable[[object, object], object]]:
-    def make(hint: Any, converter: cattrs.BaseConverter) -> Callable[[object, object], object]:
-        inner = factory(hint, converter)
-
-        def hook(value: object, kind: object) -> object:
-            if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str | bytes):
-                raise _RefusedError(f"expected a list, got {quoted(value)}")
-            return inner(value, kind)
-
-        return hook
-
-    return make
-
-
-def _table(cls: Any, converter: cattrs.BaseConverter) -> Callable[[object, object], object]:
-    allowed = [attribute.name for attribute in attrs.fields(cls) if attribute.init]
-
-    def hook(value: object, _: object) -> object:
-        if isinstance(value, cls):
-            return value
-        if not isinstance(value, Mapping):
-            raise _RefusedError(f"expected a table, got {quoted(value)}")
-        sound, mistakes = _sound_values(cls, converter, value)
-        unknown = sorted(map(str, value.keys() - set(allowed)))
-        # Where a key is misspelt, what the class says of the one that was meant is no news.
-        complete = not mistakes and all(nearest(key, allowed) in (None, *value) for key in unknown)
-        mistakes += [_unknown(key, allowed) for key in unknown]
-        mistakes += _refusals(cls, sound, unset=value.keys() - sound.keys())
+def _convert_all(parts: Sequence[_Part]) -> list[object]:
+    """Convert values given with their paths and types; raise all their mistakes at once."""
+    converted: list[object] = []
+    mistakes: list[Mistake] = []
+    for path, kind, value in parts:
         try:
-            made = _made(cls, sound) if complete else None
+            converted.append(_convert(kind, value))
+        except _WrongValueError as error:
+            mistakes += _mistakes(error, path)
+    if mistakes:
+        raise _WrongValueError(mistakes)
+    return converted
+
+
+# -- tables ---------------------------------------------------------------------------------
+
+
+def _table(cls: type[AttrsInstance], value: object) -> object:
+    if not isinstance(value, Mapping):
+        raise _wrong("a table", value)
+    allowed = list(field_types(cls))
+    valid, mistakes = _valid_values(cls, value)
+    unknown = sorted(map(str, value.keys() - set(allowed)))
+    # With a misspelt key, what the class says of the key that was meant is no news.
+    complete = not mistakes and all(nearest(key, allowed) in (None, *value) for key in unknown)
+    mistakes += [_unknown(key, allowed) for key in unknown]
+    mistakes += _validator_mistakes(cls, valid, unset=value.keys() - valid.keys())
+    made: object = None
+    if complete:
+        aliases = {attribute.name: attribute.alias for attribute in attrs.fields(cls)}
+        try:
+            made = cls(**{str(aliases[name]): inner for name, inner in valid.items()})
         except Exception as error:
             mistakes += [m for m in _mistakes(error, "") if m not in mistakes]
-        if mistakes:
-            raise _TableError(mistakes)
-        return made
-
-    return hook
+    if mistakes:
+        raise _WrongValueError(mistakes)
+    return made
 
 
-def _sound_values(
-    cls: Any, converter: cattrs.BaseConverter, table: Mapping[str, object]
+def _valid_values(
+    cls: type[AttrsInstance], table: Mapping[str, object]
 ) -> tuple[dict[str, object], list[Mistake]]:
-    """Return the values of a table that are what their fields want, and what the others are."""
-    hints = get_type_hints(cls, include_extras=True)
-    sound: dict[str, object] = {}
+    """Return the values of a table that fit their fields, and the mistakes in the others."""
+    valid: dict[str, object] = {}
     mistakes: list[Mistake] = []
+    kinds = field_types(cls)
     for attribute in attrs.fields(cls):
         name = attribute.name
         if attribute.init and name in table:
             try:
-                sound[name] = converter.structure(table[name], hints.get(name, Any))
-            except Exception as error:
+                valid[name] = _convert(kinds[name], table[name])
+            except _WrongValueError as error:
                 mistakes += _mistakes(error, name)
         elif attribute.init and attribute.default is attrs.NOTHING:
             mistakes.append(Mistake(name, "is required but missing"))
-    return sound, mistakes
+    return valid, mistakes
 
 
-def _made(cls: Any, values: Mapping[str, object]) -> object:
-    aliases = {attribute.name: attribute.alias for attribute in attrs.fields(cls)}
-    return cls(**{aliases[name]: value for name, value in values.items()})
+def _validator_mistakes(
+    cls: type[AttrsInstance], values: Mapping[str, object], unset: Collection[str]
+) -> Sequence[Mistake]:
+    """Run every field's own validator: attrs itself stops at the first that raises.
 
-
-def _refusals(cls: Any, values: Mapping[str, object], unset: Collection[str]) -> Sequence[Mistake]:
-    """Ask each field's own validator: attrs itself stops at the first that refuses.
-
-    What they look at is an instance whose wrong fields are not set; a validator that wants
-    one of them has nothing to say. A field with a converter is left to attrs.
+    They see an instance whose wrong fields are not set; a validator that wants one of them
+    is skipped. A field with a converter is left to attrs.
     """
     bare = cls.__new__(cls)
     plain = [attribute for attribute in attrs.fields(cls) if attribute.converter is None]
@@ -308,69 +359,24 @@ def _refusals(cls: Any, values: Mapping[str, object], unset: Collection[str]) ->
     return mistakes
 
 
-def _is(origin: object) -> Callable[[Any], bool]:
-    return lambda hint: get_origin(hint) is origin
-
-
-def _is_homogenous_tuple(hint: Any) -> bool:
-    return get_origin(hint) is tuple and get_args(hint)[-1:] == (...,)
-
-
-def is_reference(hint: Any) -> bool:
-    """Say whether a type is a reference such as ``PlannerRef`` itself."""
-    return get_origin(hint) is Annotated and reference_kind(hint) is not None
-
-
-def _make_converter() -> cattrs.Converter:
-    converter = cattrs.Converter(detailed_validation=True)
-    for scalar, hook in (
-        (bool, _boolean),
-        (int, _integer),
-        (float, _number),
-        (str, _string),
-        (type(None), _nothing),
-    ):
-        converter.register_structure_hook(scalar, hook)
-    for belongs, factory in (
-        (_is(list), _sequence(list_structure_factory)),
-        (_is_homogenous_tuple, _sequence(homogenous_tuple_structure_factory)),
-        (attrs.has, _table),
-    ):
-        converter.register_structure_hook_factory(belongs, factory)
-    for belongs, make in (
-        (_is(Literal), _literal),
-        (is_union, _union),
-        (_is(np.ndarray), _array),
-        (is_reference, _reference),
-    ):
-        converter.register_structure_hook_factory(belongs, make)
-    return converter
-
-
-# -- what went wrong, in words --------------------------------------------------------------
-
-
-def _mistakes(error: BaseException, path: str) -> Sequence[Mistake]:
-    if isinstance(error, _TableError):
+def _mistakes(error: Exception, path: str) -> list[Mistake]:
+    if isinstance(error, _WrongValueError):
         return [Mistake(_join(path, m.path), m.message) for m in error.mistakes]
-    if isinstance(error, IterableValidationError):
-        with_indices, rest = error.group_exceptions()
-        found = [m for exc, note in with_indices for m in _mistakes(exc, f"{path}[{note.index}]")]
-        return found + [m for exc in rest for m in _mistakes(exc, path)]
-    if isinstance(error, _RefusedError | BdesError):
+    if isinstance(error, BdesError):
         return [Mistake(path, str(error))]
     return [Mistake(path, one_line(f"{error}" or type(error).__name__))]
 
 
 def _unknown(key: str, allowed: Sequence[str]) -> Mistake:
     return Mistake(
-        key if key.isidentifier() else quoted(key),
+        _key(key),
         f"is not a parameter.{did_you_mean(key, allowed)} Allowed: {listed(allowed)}",
     )
 
 
+def _key(key: str) -> str:
+    return key if key.isidentifier() else quoted(key)
+
+
 def _join(path: str, inner: str) -> str:
-    return f"{path}.{inner}" if path and inner else path or inner
-
-
-_converter = _make_converter()
+    return f"{path}.{inner}" if path and inner and inner[0] != "[" else path + inner

@@ -1,19 +1,17 @@
-"""What a registered thing can be told: its parameters with types, defaults and meanings.
+"""Parameters of a registered thing: names, types, defaults and meanings.
 
-Read off the config class, so that there is one source: fields give names, types and
-defaults, the class's NumPy-style docstring gives the meaning.
+All are read from the config class: fields give names, types and defaults, the class's
+NumPy-style docstring gives the meaning.
 """
 
 import inspect
 import re
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 import attrs
-import numpy as np
 from attrs import AttrsInstance, frozen
 
-from bdes_framework._internal.text import quoted
-from bdes_framework.plugin.config_values import is_reference, is_union, reference_kind
+from bdes_framework.plugin.config_types import field_types, nested_tables, toml_text, type_text
 
 
 @frozen
@@ -23,11 +21,11 @@ class Parameter:
     Parameters
     ----------
     name : str
-        The field's name.
+        The field's name; a field of a nested table has its path, such as ``inner.size``.
     type : str
-        Its type, in words.
-    default : str or None
-        Its default as text, or None when a value must be given.
+        Its type, in the words of TOML.
+    default : str | None
+        Its default as TOML would write it, or None when a value must be given.
     meaning : str
         What the config class's docstring says of it; empty if it says nothing.
     """
@@ -39,49 +37,33 @@ class Parameter:
 
 
 def parameters_of(config: type[AttrsInstance]) -> tuple[Parameter, ...]:
-    """Return the parameters of a config class, in order."""
-    hints = get_type_hints(config, include_extras=True)
-    meanings = _documented(config)
-    return tuple(
-        Parameter(
-            name=attribute.name,
-            type=type_text(hints.get(attribute.name, object)),
-            default=_default_text(attribute.default),
-            meaning=meanings.get(attribute.name, ""),
-        )
-        for attribute in attrs.fields(config)
-        if attribute.init
-    )
+    """Return the parameters of a config class in order, each followed by its nested fields."""
+    return tuple(_parameters(config, "", ()))
 
 
-def type_text(hint: Any) -> str:
-    """Return a type as a person would say it.
-
-    >>> type_text(float | None)
-    'float or nothing'
-    """
-    if is_reference(hint):
-        return f"{reference_kind(hint)} (name or table)"
-    if is_union(hint):
-        members = [type_text(m) for m in get_args(hint) if m is not type(None)]
-        return " or ".join(members + (["nothing"] if type(None) in get_args(hint) else []))
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return " or ".join(repr(option) for option in arguments)
-    if origin is np.ndarray:
-        floating = np.issubdtype(get_args(arguments[1])[0], np.floating)
-        return "list of float" if floating else "list of int"
-    if origin in (list, tuple) and arguments:
-        return f"list of {type_text(arguments[0])}"
-    return getattr(hint, "__name__", str(hint))
+def _parameters(
+    config: type[AttrsInstance], prefix: str, around: tuple[type[AttrsInstance], ...]
+) -> list[Parameter]:
+    kinds, meanings = field_types(config), _documented(config)
+    found: list[Parameter] = []
+    for attribute in attrs.fields(config):
+        if not attribute.init:
+            continue
+        name, kind = prefix + attribute.name, kinds[attribute.name]
+        default = _default_text(attribute.default)
+        found.append(Parameter(name, type_text(kind), default, meanings.get(attribute.name, "")))
+        for path, inner in nested_tables(kind, name):
+            if inner not in (config, *around):  # a class that contains itself is listed once
+                found += _parameters(inner, f"{path}.", (*around, config))
+    return found
 
 
 def _default_text(default: Any) -> str | None:
     if default is attrs.NOTHING:
         return None
     if hasattr(default, "factory"):
-        return "computed" if default.takes_self else quoted(default.factory())
-    return quoted(default)
+        return "computed" if default.takes_self else toml_text(default.factory())
+    return toml_text(default)
 
 
 _HEADING = re.compile(r"^(?:Parameters|Attributes)\n-+\n", re.MULTILINE)

@@ -7,10 +7,10 @@ a table; no hook is called.
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TypeGuard, cast, get_type_hints
+from typing import cast
 
 import pluggy
-from attrs import AttrsInstance, fields, has
+from attrs import AttrsInstance
 from numpy.random import Generator, SeedSequence
 
 from bdes_framework._internal.seeding import Seed, branch, generator
@@ -33,7 +33,8 @@ from bdes_framework.interfaces import (
     Reference,
 )
 from bdes_framework.model.instance import Problem
-from bdes_framework.plugin.config_values import reference_kind, structure, table_class
+from bdes_framework.plugin.config_types import TableType
+from bdes_framework.plugin.config_values import references_in, structure
 from bdes_framework.plugin.discovery import PluginStatus
 from bdes_framework.plugin.registry import Entry, Registry
 
@@ -172,32 +173,22 @@ class Plugins:
 
     def _check_nested(self, config: AttrsInstance, source: str, path: str) -> None:
         """Check every reference inside a config: its fields', their lists' and tables'."""
-        mistakes = self._nested_mistakes(type(config), _values(config), source, path)
+        mistakes = self._nested_mistakes(type(config), config, source, path)
         if mistakes:
             raise ConfigError(mistakes, source)
 
     def _nested_mistakes(
-        self, cls: type[AttrsInstance], given: Mapping[str, object], source: str, path: str
+        self, cls: type[AttrsInstance], given: object, source: str, path: str
     ) -> list[Mistake]:
-        """Return what is wrong in the references among a config's values, right or wrong."""
+        """Return what is wrong in the references of a config, or of the table for one."""
         mistakes: list[Mistake] = []
-        for name, hint in get_type_hints(cls, include_extras=True).items():
-            kind, inner, value = reference_kind(hint), table_class(hint), given.get(name)
-            values = value if isinstance(value, list | tuple) else (value,)
-            for index, item in enumerate(values):
-                place = f"{path}.{name}" if path else name
-                place = f"{place}[{index}]" if values is value else place
-                try:
-                    if kind is not None and _is_reference(item):
-                        self.resolve(kind, item, source=source, path=place)
-                    elif kind is None and has(type(item)):
-                        mistakes += self._nested_mistakes(type(item), _values(item), source, place)
-                    elif kind is None and inner is not None and isinstance(item, Mapping):
-                        mistakes += self._nested_mistakes(inner, item, source, place)
-                except ConfigError as error:
-                    mistakes += error.mistakes
-                except BdesError as error:
-                    mistakes.append(Mistake(place, str(error)))
+        for kind, reference, place in references_in(TableType(cls), given, path):
+            try:
+                self.resolve(kind, reference, source=source, path=place)
+            except ConfigError as error:
+                mistakes += error.mistakes
+            except BdesError as error:
+                mistakes.append(Mistake(place, str(error)))
         return mistakes
 
     def _top(
@@ -251,17 +242,6 @@ class Plugins:
                     RuntimeWarning,
                     stacklevel=2,
                 )
-
-
-def _values(config: AttrsInstance) -> dict[str, object]:
-    return {field.name: getattr(config, field.name) for field in fields(type(config))}
-
-
-def _is_reference(value: object) -> TypeGuard[Reference]:
-    """Say whether a value has the form of a reference; if not, its own table says so."""
-    if isinstance(value, Mapping):
-        return isinstance(value.get("use"), str)
-    return isinstance(value, str) or has(type(value))
 
 
 def _members(protocol: type) -> list[str]:

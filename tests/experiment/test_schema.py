@@ -14,11 +14,21 @@ from bdes_framework import ConfigError, load_experiment, load_plugins
 from bdes_framework.experiment.schema import experiment_schema
 
 PLUGIN = """
+from enum import Enum
 from typing import Literal
-from attrs import frozen
+from attrs import Factory, frozen
 from bdes_framework import PolicyRef, hookimpl
 
 BDES_API_VERSION = 1
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+@frozen
+class Limits:
+    low: float = 0.0
+    high: float | None = None
 
 @frozen
 class Config:
@@ -31,6 +41,10 @@ class Config:
     one_or_many: float | list[float] = 1.0
     flag: bool = False
     inner: PolicyRef | None = None
+    colour: Colour = Colour.RED
+    pair: tuple[int, str] = (1, "x")
+    weights: dict[str, float] = Factory(dict)
+    limits: Limits = Limits()
 
 @hookimpl
 def bdes_register(registrar):
@@ -105,6 +119,8 @@ def right() -> Iterator[dict[str, Any]]:
     yield with_policy(text=["a", 1], many=[1, 2], one_or_many=[1.0, 2.0], flag=[True, False])
     yield with_policy(inner={"use": "every", "whole": 2})
     yield with_policy(inner=["every", {"use": "every", "inner": "uniform"}])
+    yield with_policy(colour=["red", "blue"], pair=[2, "y"], limits={"low": 1, "high": 2.5})
+    yield with_policy(weights=[{}, {"a": 1, "b": 0.5}], limits=[{}, {"low": 1}])
     arms = {"r": [0.9], "b": [0.1]}
     yield with_environment(
         **arms, lam=[0.1, "1/T"], noise=["none", {"use": "gaussian", "sigma": 1}]
@@ -150,6 +166,14 @@ def wrong() -> Iterator[dict[str, Any]]:
     yield with_policy(many=["1/T"])
     yield with_policy(flag=1)
     yield with_policy(flag="T")
+    for colour in ("green", "RED", 1, ["red", "red"]):
+        yield with_policy(colour=colour)
+    for pair in ([1], [1, "x", 2], ["x", 1], 1, [[1, "x"], [2, "y"]]):
+        yield with_policy(pair=pair)
+    for weights in (1, {"a": "1/T"}, {"a": [1, 2]}, [{"a": 1}, 2]):
+        yield with_policy(weights=weights)
+    for limits in ({"low": "T"}, {"stranger": 1}, 3):
+        yield with_policy(limits=limits)
     for inner in ({"whole": "1/T"}, {"whole": [1, 2]}, {"label": "x"}, {"stranger": 1}):
         yield with_policy(inner={"use": "every", **inner})
     yield with_policy(inner={"whole": 1})
@@ -187,7 +211,7 @@ def test_both_refuse_what_is_wrong(judges: Judges, document: dict[str, Any]) -> 
 VALUES = st.sampled_from(
     [-1, 0, 1, 2, 0.5, 10**13, True, False, "", "x", "auto", "1/T", "K", "every", [], [1], [1, 2],
      [0.5, "1/T"], ["a", "b"], [[1]], {}, {"use": "every"}, {"use": "x"},
-     {"use": "every", "whole": 3}]
+     {"use": "every", "whole": 3}, "red", [1, "x"], {"a": 0.5}, {"low": 1}]
 )  # fmt: skip
 
 
@@ -202,7 +226,21 @@ VALUES = st.sampled_from(
     ),
     own=st.dictionaries(
         st.sampled_from(
-            ["label", "whole", "number", "mode", "text", "many", "one_or_many", "flag", "inner"]
+            [
+                "label",
+                "whole",
+                "number",
+                "mode",
+                "text",
+                "many",
+                "one_or_many",
+                "flag",
+                "inner",
+                "colour",
+                "pair",
+                "weights",
+                "limits",
+            ]
         ),
         VALUES,
         max_size=2,

@@ -1,20 +1,33 @@
 """From plain values to configs: strict types, every mistake found, nothing coerced."""
 
 import math
-from typing import Literal
+import re
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Literal, NewType
 
 import numpy as np
 import pytest
 from attrs import field, frozen, validators
+from click.testing import CliRunner
 
 from bdes_framework import (
     ConfigError,
     FloatArray,
     IntArray,
+    Parameter,
     PlannerRef,
     parameters_of,
 )
-from bdes_framework.plugin.config_values import structure
+from bdes_framework.cli.plugins import plugins
+from bdes_framework.plugin.config_types import TableType, parse_hint, toml_text, type_text
+from bdes_framework.plugin.config_values import references_in, structure
+
+
+class Colour(Enum):
+    RED = "red"
+    DARK_BLUE = "dark-blue"
 
 
 @frozen
@@ -55,6 +68,12 @@ class Sample:
     numbers: list[float] = field(factory=list)
     inner: Inner = field(factory=Inner)
     planner: PlannerRef = "certified"
+    colour: Colour = Colour.RED
+    pair: tuple[int, str] = (1, "x")
+    limits: Mapping[str, float] = field(factory=dict)
+    parts: dict[str, Inner] = field(factory=dict)
+    rows: list[Inner | None] = field(factory=list)
+    folder: Path = Path()
 
 
 def mistakes_in(**values: object) -> list[str]:
@@ -77,6 +96,12 @@ def test_good_values_are_taken_as_they_are() -> None:
             "numbers": [1, 2],
             "inner": {"size": 2},
             "planner": {"use": "exact", "memory": 3},
+            "colour": "dark-blue",
+            "pair": [2, "y"],
+            "limits": {"a": 1},
+            "parts": {"left": {"size": 3}},
+            "rows": [{"size": 4}],
+            "folder": "a/b",
         },
     )
     assert (sample.rate, sample.mode, sample.count, sample.either) == (1.0, "slow", 3, "x")
@@ -86,6 +111,10 @@ def test_good_values_are_taken_as_they_are() -> None:
     assert sample.arms.dtype == np.int64
     assert (sample.names, sample.numbers, sample.inner) == (("a",), [1.0, 2.0], Inner(2))
     assert sample.planner == {"use": "exact", "memory": 3}
+    assert (sample.colour, sample.pair) == (Colour.DARK_BLUE, (2, "y"))
+    assert (sample.limits, sample.parts) == ({"a": 1.0}, {"left": Inner(3)})
+    assert (sample.rows, sample.folder) == ([Inner(4)], Path("a/b"))
+    assert structure(Sample, {"rate": 1, "colour": Colour.RED}).colour is Colour.RED
 
 
 def test_a_huge_integer_is_a_number_where_numbers_are_wanted() -> None:
@@ -102,7 +131,7 @@ def test_a_huge_integer_is_a_number_where_numbers_are_wanted() -> None:
         ({"rate": 1, "count": 1.0}, "count: expected an integer, got 1.0"),
         ({"rate": 1, "count": True}, "count: expected an integer, got True"),
         ({"rate": 1, "flag": 1}, "flag: expected true or false, got 1"),
-        ({"rate": 1, "mode": "fst"}, "'fast', 'slow', got 'fst'. Did you mean 'fast'?"),
+        ({"rate": 1, "mode": "fst"}, "one of \"fast\", \"slow\", got 'fst'. Did you mean 'fast'?"),
         ({"rate": 1, "either": 1.5}, "expected an integer, got 1.5; or expected a string"),
         ({"rate": 1, "weights": "12"}, "weights: expected a list of numbers, got '12'"),
         ({"rate": 1, "weights": [[1], [1, 2]]}, "weights: expected a list of numbers"),
@@ -125,6 +154,16 @@ def test_a_huge_integer_is_a_number_where_numbers_are_wanted() -> None:
         ({"rate": 1, "inner": {"size": 0}}, "size"),
         ({"rate": 1, "planner": 3}, "planner: expected the name of a planner or a table"),
         ({"rate": 1, "planner": {"name": "x"}}, "planner: expected the name of a planner"),
+        ({"rate": 1, "colour": "RED"}, 'colour: expected one of "red", "dark-blue", got \'RED\''),
+        ({"rate": 1, "colour": "blue"}, "Did you mean 'dark-blue'?"),
+        ({"rate": 1, "pair": [1]}, "pair: expected a list of 2 values, got [1]"),
+        ({"rate": 1, "pair": 1}, "pair: expected a list, got 1"),
+        ({"rate": 1, "pair": ["x", "y"]}, "pair[0]: expected an integer, got 'x'"),
+        ({"rate": 1, "limits": [1]}, "limits: expected a table, got [1]"),
+        ({"rate": 1, "limits": {"a": "x"}}, "limits.a: expected a number, got 'x'"),
+        ({"rate": 1, "limits": {"a b": "x"}}, "limits.'a b': expected a number, got 'x'"),
+        ({"rate": 1, "parts": {"a": {"sze": 1}}}, "parts.a.sze: is not a parameter."),
+        ({"rate": 1, "rows": [{"size": "x"}]}, "rows[0]: size: expected an integer"),
         ({"rate": 1, "rte": 1}, "rte: is not a parameter. Did you mean 'rate'? Allowed: "),
         ({"rate": 1, "a\nb": 1}, r"'a\nb': is not a parameter."),
     ],
@@ -199,10 +238,132 @@ def test_parameters_are_described_from_fields_and_docstring() -> None:
     assert found["mode"].meaning == found["other"].meaning == "One of two."
     assert found["flag"].meaning == ""
     types = {name: p.type for name, p in found.items()}
-    assert types["count"] == "int or nothing"
-    assert types["mode"] == "'fast' or 'slow'"
-    assert types["weights"] == "list of float"
-    assert types["arms"] == "list of int"
-    assert types["names"] == "list of str"
-    assert types["planner"] == "planner (name or table)"
-    assert found["planner"].default == "'certified'"
+    defaults = {name: p.default for name, p in found.items()}
+    assert (types["count"], defaults["count"]) == ("integer", "unset")
+    assert (types["mode"], defaults["mode"]) == ('"fast" | "slow"', '"fast"')
+    assert (types["flag"], defaults["flag"]) == ("boolean", "false")
+    assert (types["weights"], defaults["weights"]) == ("array of float", "[1.0, 1.0]")
+    assert types["arms"] == "array of integer"
+    assert types["names"] == "array of string"
+    assert (types["planner"], defaults["planner"]) == ("planner (name or table)", '"certified"')
+    assert (types["colour"], defaults["colour"]) == ('"red" | "dark-blue"', '"red"')
+    assert (types["pair"], defaults["pair"]) == ("[integer, string]", '[1, "x"]')
+    assert (types["limits"], defaults["limits"]) == ("table of float", "{}")
+    assert (types["inner"], defaults["inner"]) == ("table", "{size = 1}")
+    for nested in ("inner.size", "parts.*.size", "rows[].size"):
+        assert found[nested] == Parameter(nested, "integer", "1", "How large.")
+
+
+PLUGIN = '''
+from collections.abc import Mapping
+from enum import Enum
+from typing import Literal
+from attrs import Factory, frozen
+from bdes_framework import PolicyRef, hookimpl
+
+BDES_API_VERSION = 1
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+@frozen
+class Span:
+    """A span.
+
+    Parameters
+    ----------
+    low, high : float
+        An end.
+    """
+    low: float
+    high: float | None = None
+
+@frozen
+class Config:
+    """A policy with nested tables.
+
+    Parameters
+    ----------
+    span : Span
+        Where.
+    """
+    span: Span = Span(0.5)
+    spans: Mapping[str, tuple[Span, Literal["a", 1]]] = Factory(dict)
+    colour: Colour = Colour.BLUE
+    inner: PolicyRef | None = None
+
+@hookimpl
+def bdes_register(registrar):
+    registrar.policy("nested", Config, lambda config, context: None)
+'''
+
+
+def test_plugins_show_lists_nested_fields(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PLUGIN)
+    shown = CliRunner().invoke(plugins, ["show", "--module", str(tmp_path / "mine.py"), "nested"])
+    _, _, table = shown.stdout.partition("Meaning\n")
+    assert [re.split("  +", line.strip()) for line in table.splitlines()] == [
+        ["span", "table", "{low = 0.5}", "Where."],
+        ["span.low", "float", "required", "An end."],
+        ["span.high", "float", "unset", "An end."],
+        ["spans", 'table of [table, "a" | 1]', "{}"],
+        ["spans.*[0].low", "float", "required", "An end."],
+        ["spans.*[0].high", "float", "unset", "An end."],
+        ["colour", '"red" | "blue"', '"blue"'],
+        ["inner", "policy (name or table)", "unset"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("hint", "text"),
+    [
+        (list[int | str], "array of (integer | string)"),
+        (dict[str, tuple[bool, ...]], "table of array of boolean"),
+        (NewType("Metres", float), "float"),
+        (Path, "string"),
+        (complex, "complex"),
+        (object, "anything"),
+        (list, "array of anything"),
+    ],
+)
+def test_type_text_of_hints(hint: object, text: str) -> None:
+    assert type_text(parse_hint(hint)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.float64(0.5), "0.5"),
+        (math.inf, "inf"),
+        (Path("a/b"), '"a/b"'),
+        ('say "x"', r'"say \"x\""'),
+        ({"a-b": [True, None], "a b": 1, "left": None}, '{a-b = [true, unset], "a b" = 1}'),
+    ],
+)
+def test_toml_text_of_values(value: object, text: str) -> None:
+    assert toml_text(value) == text
+
+
+@frozen
+class Tree:
+    """A config that contains itself."""
+
+    planner: PlannerRef = "certified"
+    branches: tuple["Tree", ...] = ()
+    named: Mapping[str, tuple[PlannerRef, int]] = field(factory=dict)
+
+
+def test_parameters_list_a_recursive_class_once() -> None:
+    assert [p.name for p in parameters_of(Tree)] == ["planner", "branches", "named"]
+
+
+def test_references_are_found_at_any_depth() -> None:
+    table = {"branches": [{"planner": "a"}], "named": {"x": ["b", 1], "y": 3}, "planner": 4}
+    config = Tree(planner="c", branches=(Tree(planner="d"),))
+    kind = TableType(Tree)
+    assert [(ref, path) for _, ref, path in references_in(kind, table, "")] == [
+        ("a", "branches[0].planner"),
+        ("b", "named.x[0]"),
+    ]
+    assert [ref for _, ref, _ in references_in(kind, config, "")] == ["c", "d"]
