@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from bdes_framework.model.rounds import World as World
     from bdes_framework.model.rounds import finite_rewards as finite_rewards
     from bdes_framework.model.rounds import play_round as play_round
+    from bdes_framework.model.rounds import reward_in_unit_interval as reward_in_unit_interval
     from bdes_framework.model.rounds import sweep_block as sweep_block
     from bdes_framework.model.rounds import sweep_states as sweep_states
     from bdes_framework.model.schedule import Schedule as Schedule
@@ -110,6 +111,8 @@ if TYPE_CHECKING:
     from bdes_framework.plugin.plugins import Plugins as Plugins
     from bdes_framework.plugin.registry import Entry as Entry
     from bdes_framework.plugin.registry import Registrar as Registrar
+    from bdes_framework.plugin.validators import is_integer as is_integer
+    from bdes_framework.plugin.validators import is_number as is_number
     from bdes_framework.simulation.loop import Trace as Trace
     from bdes_framework.simulation.loop import log_checkpoints as log_checkpoints
     from bdes_framework.simulation.loop import simulate as simulate
@@ -134,7 +137,8 @@ _HOMES = {
     " Reference",
     "model.compiling": "compiled",
     "model.hull": "hull_of_arms pareto_arms",
-    "model.rounds": "Record World finite_rewards play_round sweep_block sweep_states",
+    "model.rounds": "Record World finite_rewards play_round reward_in_unit_interval sweep_block"
+    " sweep_states",
     "fitting.likelihood": "Likelihood fresh_state likelihood_of sweep_information"
     " sweep_log_likelihood sweep_log_likelihoods",
     "plugin.load": "PluginsConfig load_plugins",
@@ -146,6 +150,7 @@ _HOMES = {
     "planning": "PlanReport report_plan",
     "plugin.hook_payloads": "FinishedCell RunProgress",
     "plugin.registry": "Entry Registrar",
+    "plugin.validators": "is_integer is_number",
     "model.schedule": "Schedule Segment",
     "_internal.seeding": "Seed",
     "simulation.loop": "Trace log_checkpoints simulate",

@@ -156,3 +156,22 @@ def finite_rewards(rewards: FloatArray, asked: int) -> FloatArray:
             f" as number {place + 1} of {rewards.size}"
         )
     return rewards
+
+
+def reward_in_unit_interval(rewards: FloatArray) -> float:
+    """Return the one reward given to ``tell``, for policies whose arithmetic fails outside [0, 1].
+
+    Raises
+    ------
+    InvalidValueError
+        If there is not exactly one reward, or it lies outside [0, 1].
+
+    Examples
+    --------
+    >>> reward_in_unit_interval(np.array([0.5]))
+    0.5
+    """
+    (reward,) = finite_rewards(rewards, 1).tolist()
+    if not 0.0 <= reward <= 1.0:
+        raise InvalidValueError(f"rewards must lie in [0, 1], got {reward!r}")
+    return float(reward)

@@ -1,4 +1,4 @@
-"""Reference policies that know nothing of an evolving state, as a plugin."""
+"""Plugin of reference policies: textbook bandits, a fixed schedule, random arms."""
 
 from bdes_framework import Registrar, hookimpl
 
@@ -26,5 +26,6 @@ def bdes_register(registrar: Registrar) -> None:
         "sliding-window-ucb", sliding_window_ucb.SlidingWindowUcbConfig, sliding_window_ucb.build
     )
     registrar.policy("thompson", thompson.ThompsonConfig, thompson.build)
-    registrar.policy("ucb1", ucb1.Ucb1Config, ucb1.build)
+    registrar.policy("ucb1", ucb1.Ucb1Config, ucb1.build_ucb1)
     registrar.policy("uniform", blind.UniformConfig, blind.build_uniform)
+    registrar.policy("wide-ucb", ucb1.WideUcbConfig, ucb1.build_wide_ucb)

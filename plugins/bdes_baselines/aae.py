@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 from attrs import field, frozen
-from attrs.validators import optional
+from attrs.validators import ge, le, optional
 
-from bdes_baselines.checks import between
 from bdes_framework import (
     Diagnostics,
     FloatArray,
@@ -17,10 +16,11 @@ from bdes_framework import (
     World,
     compiled,
     finite_rewards,
+    is_number,
     play_round,
 )
 
-_LONGEST_BLOCK = 1 << 16
+_MAX_BLOCK = 1 << 16
 """Arms returned at once at most, so that memory stays flat whatever limit is asked with."""
 
 
@@ -38,16 +38,16 @@ class AaeConfig:
 
     Parameters
     ----------
-    delta : float or nothing
+    delta : float | None
         How likely a wrong elimination may be, from 1e-300 to 1. By default 1/T for the
         horizon T.
     """
 
-    delta: float | None = field(default=None, validator=optional(between(1e-300, 1.0)))
+    delta: float | None = field(default=None, validator=optional([is_number, ge(1e-300), le(1.0)]))
 
 
 class _State(NamedTuple):
-    """What the compiled functions share; they take the arrays one by one."""
+    """Arrays that the compiled functions share and take one by one."""
 
     sums: FloatArray
     """Shape (K,): total reward of each arm."""
@@ -141,7 +141,7 @@ class Aae:
         """Return what is left of this turn: at most ``limit`` arms."""
         n_active, cursor, _ = self._state.status.tolist()
         if n_active == 1:
-            arms = np.full(min(limit, _LONGEST_BLOCK), self._state.active[0])
+            arms = np.full(min(limit, _MAX_BLOCK), self._state.active[0])
         else:
             arms = self._state.active[cursor : min(n_active, cursor + limit)].copy()
         self._asked = arms.size

@@ -15,7 +15,7 @@ from bdes_framework import (
     finite_rewards,
 )
 
-_LONGEST_BLOCK = 1 << 16
+_MAX_BLOCK = 1 << 16
 """Arms returned at once at most, so that memory stays flat whatever limit is asked with."""
 
 
@@ -25,9 +25,9 @@ class FixedScheduleConfig:
 
     Parameters
     ----------
-    cycle : list of int
+    cycle : list[int]
         Arms, counted from 0, repeated until the horizon; at least one.
-    head : list of int
+    head : list[int]
         Arms to play once before the cycle begins.
     """
 
@@ -51,7 +51,7 @@ class FixedSchedule:
 
     def ask(self, limit: int) -> IntArray:
         """Return the next part of the schedule: at most ``limit`` arms."""
-        arms = self._schedule.slice(self._done, self._done + min(limit, _LONGEST_BLOCK))
+        arms = self._schedule.slice(self._done, self._done + min(limit, _MAX_BLOCK))
         self._asked = arms.size
         return arms
 
@@ -98,7 +98,7 @@ class Uniform:
 
         A draw is at most 1 - 2^-53, and its product with n_arms rounds to less than n_arms.
         """
-        self._asked = min(limit, _LONGEST_BLOCK)
+        self._asked = min(limit, _MAX_BLOCK)
         uniforms = self._rng.random(self._asked)
         return (uniforms * self._n_arms).astype(np.int64)
 

@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 from attrs import field, frozen
-from attrs.validators import optional
+from attrs.validators import ge, gt, le, lt, optional
 
-from bdes_baselines.checks import at_least_one, between, positive
 from bdes_framework import (
     Diagnostics,
     FloatArray,
@@ -17,6 +16,8 @@ from bdes_framework import (
     World,
     compiled,
     finite_rewards,
+    is_integer,
+    is_number,
     play_round,
 )
 
@@ -37,17 +38,17 @@ class DiscountedUcbConfig:
         What rewards cannot exceed, finite and above 0.
     xi : float
         Width of the bound, finite and above 0; the paper's theorem asks for more than 1/2.
-    gamma : float or nothing
+    gamma : float | None
         The discount, from 1e-9 to 1. By default the paper's choice for a known horizon T,
         1 - sqrt(changes/T)/(4·B), but at least 1/2.
     changes : int
         How often the arms' means are thought to change, for the default of gamma.
     """
 
-    B: float = field(default=1.0, validator=positive)
-    xi: float = field(default=0.6, validator=positive)
-    gamma: float | None = field(default=None, validator=optional(between(1e-9, 1.0)))
-    changes: int = field(default=1, validator=at_least_one)
+    B: float = field(default=1.0, validator=[is_number, gt(0), lt(math.inf)])
+    xi: float = field(default=0.6, validator=[is_number, gt(0), lt(math.inf)])
+    gamma: float | None = field(default=None, validator=optional([is_number, ge(1e-9), le(1.0)]))
+    changes: int = field(default=1, validator=[is_integer, ge(1)])
 
 
 def best_gamma(bound: float, changes: int, horizon: int) -> float:
@@ -56,7 +57,7 @@ def best_gamma(bound: float, changes: int, horizon: int) -> float:
 
 
 class _State(NamedTuple):
-    """What the compiled functions share; they take the arrays one by one."""
+    """Arrays that the compiled functions share and take one by one."""
 
     counts: FloatArray
     """Shape (K,): discounted number of plays."""

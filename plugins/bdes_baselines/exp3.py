@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 from attrs import field, frozen
-from attrs.validators import optional
+from attrs.validators import ge, le, optional
 from numpy.random import Generator
 
-from bdes_baselines.checks import between, reward_in_unit_interval
 from bdes_framework import (
     Diagnostics,
     FloatArray,
@@ -25,7 +24,9 @@ from bdes_framework import (
     Record,
     World,
     compiled,
+    is_number,
     play_round,
+    reward_in_unit_interval,
 )
 
 _FRESH_SUM_EVERY = 1024
@@ -47,12 +48,12 @@ class Exp3Config:
 
     Parameters
     ----------
-    gamma : float or nothing
+    gamma : float | None
         Share of uniform exploration, from 1e-9 to 1. By default the paper's choice for a
         known horizon T (Corollary 3.2): min(1, sqrt(K·ln K / ((e - 1)·T))).
     """
 
-    gamma: float | None = field(default=None, validator=optional(between(1e-9, 1.0)))
+    gamma: float | None = field(default=None, validator=optional([is_number, ge(1e-9), le(1.0)]))
 
 
 def best_gamma(n_arms: int, horizon: int) -> float:
@@ -61,7 +62,7 @@ def best_gamma(n_arms: int, horizon: int) -> float:
 
 
 class _State(NamedTuple):
-    """What the compiled functions share; they take the arrays one by one."""
+    """Arrays that the compiled functions share and take one by one."""
 
     log_weights: FloatArray
     """Shape (K,): less the largest of them when they were last summed afresh."""
@@ -96,7 +97,7 @@ def _choose(
 ) -> int:
     """Return the arm whose part of [0, 1) the draw falls in.
 
-    By counting the ends below the draw: no branch depends on luck. The last end is left out,
+    By counting the ends below the draw: no branch depends on the draw. The last end is left out,
     as rounding may leave it below the draw. What a reward will add, gamma/K over the arm's
     probability, is noted here: divided while the round is played, it is there when learning
     begins. It is at most 1, as no probability is below ``floor``.
@@ -175,7 +176,7 @@ def _play(
 
 
 class Exp3:
-    """The policy ``exp3``: one uniform draw a round, whichever way it is played."""
+    """The policy ``exp3``: one uniform draw per round, fused or not."""
 
     def __init__(self, n_arms: int, gamma: float, rng: Generator) -> None:
         self._gamma = gamma

@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 from attrs import field, frozen
-from attrs.validators import optional
+from attrs.validators import ge, gt, lt, optional
 
-from bdes_baselines.checks import at_least_one, positive
 from bdes_framework import (
     Diagnostics,
     FloatArray,
@@ -17,6 +16,8 @@ from bdes_framework import (
     World,
     compiled,
     finite_rewards,
+    is_integer,
+    is_number,
     play_round,
 )
 
@@ -37,7 +38,7 @@ class SlidingWindowUcbConfig:
         What rewards cannot exceed, finite and above 0.
     xi : float
         Width of the bound, finite and above 0; the paper's theorem asks for more than 1/2.
-    tau : int or nothing
+    tau : int | None
         Length of the window, at least 1. By default the paper's choice for a known horizon
         T, 2·B·sqrt(T·ln(T)/changes) rounded up, but at least the number of arms. Memory
         grows with it, up to the horizon.
@@ -45,10 +46,10 @@ class SlidingWindowUcbConfig:
         How often the arms' means are thought to change, for the default of tau.
     """
 
-    B: float = field(default=1.0, validator=positive)
-    xi: float = field(default=0.6, validator=positive)
-    tau: int | None = field(default=None, validator=optional(at_least_one))
-    changes: int = field(default=1, validator=at_least_one)
+    B: float = field(default=1.0, validator=[is_number, gt(0), lt(math.inf)])
+    xi: float = field(default=0.6, validator=[is_number, gt(0), lt(math.inf)])
+    tau: int | None = field(default=None, validator=optional([is_integer, ge(1)]))
+    changes: int = field(default=1, validator=[is_integer, ge(1)])
 
 
 def best_window(bound: float, changes: int, n_arms: int, horizon: int) -> int:
@@ -58,7 +59,7 @@ def best_window(bound: float, changes: int, n_arms: int, horizon: int) -> int:
 
 
 class _State(NamedTuple):
-    """What the compiled functions share; they take the arrays one by one."""
+    """Arrays that the compiled functions share and take one by one."""
 
     counts: IntArray
     """Shape (K,): plays inside the window."""

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 from attrs import field, frozen
+from attrs.validators import ge, le
 from numpy.random import Generator
 
-from bdes_baselines.checks import between, reward_in_unit_interval
 from bdes_framework import (
     Diagnostics,
     FloatArray,
@@ -22,7 +22,9 @@ from bdes_framework import (
     Record,
     World,
     compiled,
+    is_number,
     play_round,
+    reward_in_unit_interval,
 )
 
 _RAN_OUT = -1
@@ -49,8 +51,8 @@ class ThompsonConfig:
         Failures the prior is worth, from 1e-9 to 1e15.
     """
 
-    alpha: float = field(default=1.0, validator=between(1e-9, 1e15))
-    beta: float = field(default=1.0, validator=between(1e-9, 1e15))
+    alpha: float = field(default=1.0, validator=[is_number, ge(1e-9), le(1e15)])
+    beta: float = field(default=1.0, validator=[is_number, ge(1e-9), le(1e15)])
 
 
 class Uniforms:

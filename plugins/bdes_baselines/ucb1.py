@@ -1,21 +1,24 @@
-"""UCB1: the arm whose upper confidence bound is highest."""
+"""UCB1, and UCB with radii widened for the drift of the state: one index policy."""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
 from attrs import field, frozen
+from attrs.validators import gt, lt
 
-from bdes_baselines.checks import positive
 from bdes_framework import (
     Diagnostics,
+    DiagnosticValue,
     FloatArray,
     IntArray,
+    InvalidValueError,
     PolicyContext,
     Record,
     World,
     compiled,
     finite_rewards,
+    is_number,
     play_round,
 )
 
@@ -35,21 +38,47 @@ class Ucb1Config:
         The factor under the root, finite and above 0; 2 in the paper.
     """
 
-    exploration: float = field(default=2.0, validator=positive)
+    exploration: float = field(default=2.0, validator=[is_number, gt(0), lt(math.inf)])
+
+
+@frozen
+class WideUcbConfig:
+    """UCB with radii enlarged for the drift of the state, for slow states (the paper's remark
+    "EXP3.P versus UCB" in Section 4).
+
+    Plays every arm once, in order, and then the arm with the highest
+    mean + sqrt(exploration · ln t / n) + min(1, lam · age), where n counts the arm's plays, t
+    all plays so far, and age is how many rounds ago the arm's plays were, on average. Ties
+    go to the lowest arm. At lam = 0 this is UCB1.
+
+    Where it departs from the printed text, and why: the paper would enlarge the intervals
+    by lam·T, but the same number added to every index changes no choice. What that number
+    bounds is how far an arm's mean may be from what the arm would pay now: a state moves by
+    at most lam per round, so a play s rounds ago is off by at most lam·s, and a mean by
+    lam·age, which is at most lam·T and differs from arm to arm. No state moves by more
+    than 1.
+
+    Parameters
+    ----------
+    exploration : float
+        The factor under the root, finite and above 0; 2 in UCB1.
+    """
+
+    exploration: float = field(default=2.0, validator=[is_number, gt(0), lt(math.inf)])
 
 
 class _State(NamedTuple):
-    """What the compiled functions share; they take the arrays one by one.
+    """Arrays that the compiled functions share and take one by one.
 
-    Mean and width are kept per arm, so that choosing takes neither division nor root.
+    Means and widths are kept per arm, so that choosing takes neither division nor root.
     """
 
     plays: IntArray
     """Shape (K,)."""
     sums: FloatArray
-    """Shape (K,): total reward."""
+    """Shape (2, K): of rewards, and of the rounds they were paid in (with lam only)."""
     means: FloatArray
-    """Shape (K,): sums / plays."""
+    """Shape (2, K): the same, over plays."""
     widths: FloatArray
     """Shape (K,): 1 / sqrt(plays)."""
     clock: IntArray
@@ -57,14 +86,19 @@ class _State(NamedTuple):
 
 
 @compiled
-def _choose(means: FloatArray, widths: FloatArray, clock: IntArray, exploration: float) -> int:
+def _choose(
+    means: FloatArray, widths: FloatArray, clock: IntArray, exploration: float, lam: float | None
+) -> int:
+    """Return the arm of the highest index; a lam of None is compiled to plain UCB1."""
     t = clock[0]
-    if t < means.size:
+    if t < widths.size:
         return int(t)
     radius = math.sqrt(exploration * math.log(t))
-    best, highest = 0, means[0] + radius * widths[0]
-    for arm in range(1, means.size):
-        bound = means[arm] + radius * widths[arm]
+    best, highest = 0, -math.inf
+    for arm in range(widths.size):
+        bound = means[0, arm] + radius * widths[arm]
+        if lam is not None:
+            bound += min(1.0, lam * (t - means[1, arm]))
         if bound > highest:
             best, highest = arm, bound
     return best
@@ -77,12 +111,16 @@ def _learn(
     means: FloatArray,
     widths: FloatArray,
     clock: IntArray,
+    lam: float | None,
     arm: int,
     reward: float,
 ) -> None:
     plays[arm] += 1
-    sums[arm] += reward
-    means[arm] = sums[arm] / plays[arm]
+    sums[0, arm] += reward
+    means[0, arm] = sums[0, arm] / plays[arm]
+    if lam is not None:
+        sums[1, arm] += clock[0]
+        means[1, arm] = sums[1, arm] / plays[arm]
     widths[arm] = 1.0 / math.sqrt(plays[arm])
     clock[0] += 1
 
@@ -95,49 +133,63 @@ def _play(
     widths: FloatArray,
     clock: IntArray,
     exploration: float,
+    lam: float | None,
     world: World,
     record: Record,
 ) -> None:
     for t in range(record.arms.size):
-        arm = _choose(means, widths, clock, exploration)
+        arm = _choose(means, widths, clock, exploration, lam)
         reward = play_round(world, record, t, arm)
-        _learn(plays, sums, means, widths, clock, arm, reward)
+        _learn(plays, sums, means, widths, clock, lam, arm, reward)
 
 
 class Ucb1:
-    """The policy ``ucb1``."""
+    """The policies ``ucb1`` and, given ``lam``, ``wide-ucb``."""
 
-    def __init__(self, n_arms: int, exploration: float) -> None:
+    def __init__(self, n_arms: int, exploration: float, lam: float | None = None) -> None:
         self._exploration = exploration
+        self._lam = lam
         self._arm = 0
         self._state = _State(
             plays=np.zeros(n_arms, dtype=np.int64),
-            sums=np.zeros(n_arms),
-            means=np.zeros(n_arms),
+            sums=np.zeros((2, n_arms)),
+            means=np.zeros((2, n_arms)),
             widths=np.zeros(n_arms),
             clock=np.zeros(1, dtype=np.int64),
         )
 
     def ask(self, limit: int) -> IntArray:
         """Return the next arm: shape (1,)."""
-        state = self._state
-        self._arm = _choose(state.means, state.widths, state.clock, self._exploration)
+        _, _, means, widths, clock = self._state
+        self._arm = _choose(means, widths, clock, self._exploration, self._lam)
         return np.array([self._arm], dtype=np.int64)
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the reward of the arm just asked for: shape (1,)."""
         (reward,) = finite_rewards(rewards, 1).tolist()
-        _learn(*self._state, self._arm, reward)
+        _learn(*self._state, self._lam, self._arm, reward)
 
     def play(self, world: World, record: Record) -> None:
         """Play a whole block in one compiled loop."""
-        _play(*self._state, self._exploration, world, record)
+        _play(*self._state, self._exploration, self._lam, world, record)
 
     def diagnostics(self) -> Diagnostics:
-        """Return how often each arm was played and its mean reward."""
-        return {"plays": self._state.plays.copy(), "means": self._state.means.copy()}
+        """Return how often each arm was played, its mean reward and, with lam, their age."""
+        plays, _, means, _, clock = self._state
+        shown: dict[str, DiagnosticValue] = {"plays": plays.copy(), "means": means[0].copy()}
+        if self._lam is not None:
+            shown["ages"] = np.where(plays > 0, clock[0] - means[1], 0.0)
+        return shown
 
 
-def build(config: Ucb1Config, context: PolicyContext) -> Ucb1:
-    """Build the policy."""
+def build_ucb1(config: Ucb1Config, context: PolicyContext) -> Ucb1:
+    """Build the policy ``ucb1``."""
     return Ucb1(context.problem.n_arms, float(config.exploration))
+
+
+def build_wide_ucb(config: WideUcbConfig, context: PolicyContext) -> Ucb1:
+    """Build the policy ``wide-ucb``."""
+    problem = context.problem
+    if problem.lam is None:
+        raise InvalidValueError("wide-ucb needs to know lam; without it, use exp3p")
+    return Ucb1(problem.n_arms, float(config.exploration), float(problem.lam))

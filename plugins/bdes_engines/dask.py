@@ -41,7 +41,7 @@ class DaskConfig:
 
     Parameters
     ----------
-    address : str or nothing
+    address : str | None
         An existing scheduler's address, such as ``tcp://10.0.0.5:8786``; by default a
         cluster is started on this machine.
     workers : int

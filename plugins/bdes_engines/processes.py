@@ -37,7 +37,7 @@ class ProcessesConfig:
 
     Parameters
     ----------
-    workers : int or nothing
+    workers : int | None
         How many processes; as many as there are processors by default.
     """
 

@@ -58,7 +58,7 @@ class BernoulliConfig:
         How far one pull moves the state towards the arm's end state.
     q0 : float in [0, 1]
         The state at the first pull.
-    noise : noise model or nothing
+    noise : noise model | None
         Noise on the state a reward is drawn from: Bern(clip(r·(q + noise), 0, 1)). The
         state itself stays deterministic.
     """

@@ -7,10 +7,10 @@ result. The inverse is compiled, and the same code runs interpreted without numb
 import math
 
 from attrs import field, frozen
+from attrs.validators import and_, gt, lt
 from numpy.random import Generator
 
-from bdes_framework import BuildContext, FloatArray, compiled
-from bdes_noise.checks import positive
+from bdes_framework import BuildContext, FloatArray, compiled, is_number
 from bdes_noise.simple import centred_uniforms
 
 _ROOT_TWO = math.sqrt(2.0)
@@ -33,8 +33,8 @@ class TruncatedGaussianConfig:
         The largest absolute value, finite and above 0.
     """
 
-    scale: float = field(validator=positive)
-    bound: float = field(validator=positive)
+    scale: float = field(validator=and_(is_number, gt(0.0), lt(math.inf)))
+    bound: float = field(validator=and_(is_number, gt(0.0), lt(math.inf)))
 
 
 class TruncatedGaussian:

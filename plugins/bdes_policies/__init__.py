@@ -1,7 +1,7 @@
 """The paper's policies, as a plugin; and its estimator of lam, for anybody to call."""
 
 from bdes_framework import Registrar, hookimpl
-from bdes_policies.exploration.rate import RateEstimate, estimate_lam
+from bdes_policies.exploration.lambda_estimate import RateEstimate, estimate_lam
 
 __all__ = ["BDES_API_VERSION", "RateEstimate", "bdes_register", "estimate_lam"]
 
@@ -10,7 +10,7 @@ BDES_API_VERSION = 1
 
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
-    """Register the paper's algorithms, a wider UCB, a choice among them, and ``posterior``."""
+    """Register the paper's algorithms, a choice among them, and ``posterior``."""
     from bdes_policies import (
         auto,
         etc,
@@ -18,7 +18,6 @@ def bdes_register(registrar: Registrar) -> None:
         exp3p,
         sticky,
         unknown_lambda,
-        wide_ucb,
     )
     from bdes_policies.posterior import policy as posterior
 
@@ -29,4 +28,3 @@ def bdes_register(registrar: Registrar) -> None:
     registrar.policy("posterior", posterior.PosteriorConfig, posterior.build)
     registrar.policy("sticky", sticky.StickyConfig, sticky.build)
     registrar.policy("unknown-lambda", unknown_lambda.UnknownLambdaConfig, unknown_lambda.build)
-    registrar.policy("wide-ucb", wide_ucb.WideUcbConfig, wide_ucb.build)

@@ -3,11 +3,10 @@
 import math
 
 from attrs import field, frozen
-from attrs.validators import optional
+from attrs.validators import ge, optional
 
-from bdes_framework import PolicyContext, PolicyRef, Problem
-from bdes_policies.checks import not_negative
-from bdes_policies.exploration.scripted import Notes, Script, Scripted
+from bdes_framework import PolicyContext, PolicyRef, Problem, is_number
+from bdes_policies.exploration.phased_policy import DiagnosticsDict, PhasedPolicy, PhaseGenerator
 
 
 @frozen
@@ -30,15 +29,15 @@ class AutoConfig:
         At lam·T up to this, states are slow.
     fast_above : float
         At (1 - lam)·sqrt(T) up to this, states are fast.
-    most_sticky_arms : float or nothing
+    most_sticky_arms : float | None
         With more arms than this, fast states are left to ``middle``; by default T^(1/4).
     unknown, still, slow, middle, middle_unknown_arm, fast : policy
         What plays.
     """
 
-    slow_below: float = field(default=1.0, validator=not_negative)
-    fast_above: float = field(default=1.0, validator=not_negative)
-    most_sticky_arms: float | None = field(default=None, validator=optional(not_negative))
+    slow_below: float = field(default=1.0, validator=[is_number, ge(0)])
+    fast_above: float = field(default=1.0, validator=[is_number, ge(0)])
+    most_sticky_arms: float | None = field(default=None, validator=optional([is_number, ge(0)]))
     unknown: PolicyRef = "unknown-lambda"
     still: PolicyRef = "ucb1"
     slow: PolicyRef = "exp3p"
@@ -74,10 +73,12 @@ def choose(config: AutoConfig, problem: Problem) -> tuple[PolicyRef, str, str]:
     return config.middle, "middle", why
 
 
-def _script(config: AutoConfig, context: PolicyContext, notes: Notes) -> Script:
+def _script(
+    config: AutoConfig, context: PolicyContext, diagnostics: DiagnosticsDict
+) -> PhaseGenerator:
     ref, regime, why = choose(config, context.problem)
     policy = context.policy(ref)
-    notes.update(regime=regime, auto_chosen=_name(ref), auto_because=why)
+    diagnostics.update(regime=regime, auto_chosen=_name(ref), auto_because=why)
     return policy
     yield  # a script without phases
 
@@ -88,7 +89,7 @@ def _name(ref: PolicyRef) -> str:
     return str(ref["use"]) if isinstance(ref, dict) else type(ref).__name__
 
 
-def build(config: AutoConfig, context: PolicyContext) -> Scripted:
+def build(config: AutoConfig, context: PolicyContext) -> PhasedPolicy:
     """Build the policy."""
-    notes: Notes = {}
-    return Scripted(_script(config, context, notes), notes)
+    diagnostics: DiagnosticsDict = {}
+    return PhasedPolicy(_script(config, context, diagnostics), diagnostics)

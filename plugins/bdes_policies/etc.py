@@ -1,19 +1,27 @@
 """Explore, then commit: with a known replenishing arm."""
 
 import numpy as np
-from attrs import field, frozen
-from attrs.validators import optional
+from attrs import frozen
 
-from bdes_framework import FloatArray, InvalidValueError, PlannerRef, PolicyContext
-from bdes_policies.checks import at_least_one, between_0_and_1, known_rate, up_to_one
-from bdes_policies.exploration.commit import Task, follow_plan, in_turn, ratio
-from bdes_policies.exploration.phases import Memory, Phase, one_arm
-from bdes_policies.exploration.scripted import Notes, Script, Scripted
-from bdes_policies.exploration.tuning import Lengths, Tuning, lengths, room
+from bdes_framework import (
+    FloatArray,
+    InvalidValueError,
+    PolicyContext,
+)
+from bdes_policies.exploration.commitment import (
+    ExploreThenCommitConfig,
+    Task,
+    follow_plan,
+    ratio,
+    round_robin,
+)
+from bdes_policies.exploration.phased_policy import DiagnosticsDict, PhasedPolicy, PhaseGenerator
+from bdes_policies.exploration.phases import Phase, one_arm
+from bdes_policies.exploration.tuning import Lengths, Tuning
 
 
 @frozen
-class EtcConfig:
+class EtcConfig(ExploreThenCommitConfig):
     """Explore then commit, for a known replenishing arm (the paper's Algorithm 2,
     "B-DES general lam, known i_R", with Theorem 3.1).
 
@@ -47,22 +55,16 @@ class EtcConfig:
     ----------
     planner : planner
         What plans for the estimates.
-    tuning : "paper" or "balanced"
+    tuning : Literal["paper", "balanced"]
         The paper's epsilon and M, cut to what fits; or lengths that balance errors.
-    epsilon : float or nothing
+    epsilon : float | None
         How near the state must come to an end state before a sample, above 0 and at most
         1; by default what the tuning says.
-    samples : int or nothing
+    samples : int | None
         Samples of each mean (the paper's M); by default what the tuning says.
     explore_at_most : float
         The share of the horizon that exploring may take, between 0 and 1.
     """
-
-    planner: PlannerRef = "certified"
-    tuning: Tuning = "balanced"
-    epsilon: float | None = field(default=None, validator=optional(up_to_one))
-    samples: int | None = field(default=None, validator=optional(at_least_one))
-    explore_at_most: float = field(default=0.5, validator=between_0_and_1)
 
 
 def known_arm_phase(
@@ -83,37 +85,29 @@ def known_arm_phase(
     )
 
 
-def explore_then_commit(task: Task, arm: int, config: EtcConfig, *, at_one: bool) -> Script:
+def explore_then_commit(task: Task, arm: int, config: EtcConfig, *, at_one: bool) -> PhaseGenerator:
     """Play the whole algorithm; ``at_one`` says whether the state is 1 to begin with."""
-    n_arms, horizon, notes = task.problem.n_arms, task.problem.horizon, task.notes
-    budget = room(task.problem, config.explore_at_most)
-    chosen = lengths(
-        task.problem,
-        task.lam,
-        config.tuning,
-        budget,
-        epsilon=config.epsilon,
-        samples=config.samples,
-    )
-    chosen.note(notes)
+    n_arms, horizon, diagnostics = task.problem.n_arms, task.problem.horizon, task.diagnostics
+    chosen = task.choose_lengths(config)
     if chosen.samples == 0:
-        notes["plan"] = "all arms in turn: no room to explore"
-        return in_turn(n_arms, horizon)
+        return round_robin(n_arms, horizon)
     phase = known_arm_phase(n_arms, arm, chosen, config.tuning, at_one=at_one)
-    notes["exploration"] = phase.n_pulls
+    diagnostics["exploration"] = phase.n_pulls
     sums = yield phase
-    task.memory.fold(phase)
+    task.weights.add(phase)
     r_hat = np.maximum(sums[:n_arms], 0.0) / chosen.samples
     v_hat = np.maximum(sums[n_arms:], 0.0) / chosen.samples
-    _note_restoring(notes, r_hat, v_hat, chosen.samples)
+    _compare_restoring(diagnostics, r_hat, v_hat, chosen.samples)
     b_hat = ratio(v_hat, r_hat, highest=1.0)
     b_hat[arm] = 1.0
-    notes.update(r_hat=r_hat, v_hat=v_hat, b_hat=b_hat, never_paid=np.flatnonzero(r_hat == 0))
-    state = task.memory.state(b_hat, task.problem.q0)
+    diagnostics.update(r_hat=r_hat, v_hat=v_hat, b_hat=b_hat, never_paid=np.flatnonzero(r_hat == 0))
+    state = task.weights.state(b_hat, task.problem.q0)
     return follow_plan(task, r_hat, b_hat, state, horizon - phase.n_pulls)
 
 
-def _note_restoring(notes: Notes, r_hat: FloatArray, v_hat: FloatArray, samples: int) -> None:
+def _compare_restoring(
+    diagnostics: DiagnosticsDict, r_hat: FloatArray, v_hat: FloatArray, samples: int
+) -> None:
     """Note the arm that restores the state best, compared with the one that is said to.
 
     v_hat/r_hat goes to b_i/b_R. Above 1 by many standard errors, the problem names the wrong
@@ -125,23 +119,20 @@ def _note_restoring(notes: Notes, r_hat: FloatArray, v_hat: FloatArray, samples:
     spread = r_hat * (1 - r_hat) + v_hat * (1 - v_hat)
     excess = (v_hat - r_hat) / np.sqrt((np.maximum(spread, 0.0) + 1 / samples) / samples)
     best = int(np.argmax(np.where(r_hat > 0, excess, -np.inf)))
-    notes.update(
+    diagnostics.update(
         best_restoring=best,
         restoring_ratio=float(v_hat[best] / r_hat[best]),
         restoring_doubt=float(excess[best]),
     )
 
 
-def build(config: EtcConfig, context: PolicyContext) -> Scripted:
+def build(config: EtcConfig, context: PolicyContext) -> PhasedPolicy:
     """Build the policy."""
-    problem = context.problem
-    lam = known_rate(problem, "etc", "unknown-lambda")
-    arm = problem.replenishing_arm
+    task = Task.with_known_lam("etc", config, context)
+    arm = context.problem.replenishing_arm
     if arm is None:
         raise InvalidValueError(
             "etc needs to know a replenishing arm; without one, use etc-unknown-arm"
         )
-    notes: Notes = {"tuning": config.tuning}
-    planner = context.planner(config.planner)
-    task = Task(problem, lam, planner, Memory(problem.n_arms, lam), notes)
-    return Scripted(explore_then_commit(task, arm, config, at_one=problem.q0 == 1), notes)
+    at_one = context.problem.q0 == 1
+    return PhasedPolicy(explore_then_commit(task, arm, config, at_one=at_one), task.diagnostics)

@@ -4,23 +4,27 @@ from collections.abc import Generator
 from typing import NamedTuple
 
 import numpy as np
-from attrs import field, frozen
-from attrs.validators import optional
+from attrs import frozen
 from numpy.random import Generator as RandomGenerator
 
-from bdes_framework import FloatArray, IntArray, PlannerRef, PolicyContext
-from bdes_policies.checks import at_least_one, between_0_and_1, known_rate, up_to_one
-from bdes_policies.exploration.commit import Task, follow_plan, in_turn, ratio
-from bdes_policies.exploration.phases import NOT_SAMPLED, Memory, Phase, one_arm
-from bdes_policies.exploration.scripted import Notes, Script, Scripted
-from bdes_policies.exploration.tuning import Lengths, Tuning, lengths, room
+from bdes_framework import FloatArray, IntArray, PolicyContext
+from bdes_policies.exploration.commitment import (
+    ExploreThenCommitConfig,
+    Task,
+    follow_plan,
+    ratio,
+    round_robin,
+)
+from bdes_policies.exploration.phased_policy import PhasedPolicy, PhaseGenerator
+from bdes_policies.exploration.phases import NOT_SAMPLED, Phase, StateWeights, one_arm
+from bdes_policies.exploration.tuning import Lengths
 
 _BLOCKS = 4096
-"""Blocks whose random benchmark arms are drawn together; memory does not grow with the horizon."""
+"""Blocks whose random benchmark arms are drawn together; weights does not grow with the horizon."""
 
 
 @frozen
-class EtcUnknownArmConfig:
+class EtcUnknownArmConfig(ExploreThenCommitConfig):
     """Explore then commit, with no replenishing arm known (the paper's Algorithm 5,
     "B-DES general lam, unknown i_R", with Theorem B.3).
 
@@ -54,26 +58,20 @@ class EtcUnknownArmConfig:
     ----------
     planner : planner
         What plans for the estimates.
-    tuning : "paper" or "balanced"
+    tuning : Literal["paper", "balanced"]
         The paper's epsilon and M, cut to what fits; or lengths that balance errors.
-    epsilon : float or nothing
+    epsilon : float | None
         How near the state must come to an end state before a sample, above 0 and at most
         1; by default what the tuning says.
-    samples : int or nothing
+    samples : int | None
         Samples of each mean (the paper's M); by default what the tuning says.
     explore_at_most : float
         The share of the horizon that exploring may take, between 0 and 1.
     """
 
-    planner: PlannerRef = "certified"
-    tuning: Tuning = "balanced"
-    epsilon: float | None = field(default=None, validator=optional(up_to_one))
-    samples: int | None = field(default=None, validator=optional(at_least_one))
-    explore_at_most: float = field(default=0.5, validator=between_0_and_1)
 
-
-class Tally(NamedTuple):
-    """What exploring added up: arrays of shape (K,)."""
+class SampleSums(NamedTuple):
+    """Sums of exploration samples: arrays of shape (K,)."""
 
     of_arm: FloatArray
     """Rewards of each arm, each after some benchmark arm."""
@@ -85,8 +83,8 @@ class Tally(NamedTuple):
     """Rewards of each arm after many pulls of it."""
 
     @classmethod
-    def empty(cls, n_arms: int) -> "Tally":
-        """Return a tally of nothing."""
+    def empty(cls, n_arms: int) -> "SampleSums":
+        """Return sums of nothing."""
         return cls(*(np.zeros(n_arms) for _ in range(4)))
 
 
@@ -94,118 +92,106 @@ Exploration = Generator[Phase, FloatArray, None]
 
 
 def _random_benchmarks(
-    chosen: Lengths, rng: RandomGenerator, memory: Memory, tally: Tally
+    chosen: Lengths, rng: RandomGenerator, weights: StateWeights, sampled: SampleSums
 ) -> Exploration:
     """Explore as printed: a fresh benchmark arm for every sample."""
-    n_arms, m, n = tally.of_arm.size, chosen.samples, chosen.settle
+    n_arms, m, n = sampled.of_arm.size, chosen.samples, chosen.settle
     for start in range(0, n_arms * m, _BLOCKS):
         blocks = np.arange(start, min(start + _BLOCKS, n_arms * m))
         arms, benchmarks = blocks // m, rng.integers(0, n_arms, blocks.size)
-        phase = Phase.once(_benchmark_runs(arms, benchmarks, n), blocks.size)
+        phase = Phase.once(_benchmark_steps(arms, benchmarks, n), blocks.size)
         rewards = yield phase
-        memory.fold(phase)
-        tally.of_arm[:] += np.bincount(arms, rewards, minlength=n_arms)
-        tally.after_arm[:] += np.bincount(benchmarks, rewards, minlength=n_arms)
-        tally.n_after[:] += np.bincount(benchmarks, minlength=n_arms)
+        weights.add(phase)
+        sampled.of_arm[:] += np.bincount(arms, rewards, minlength=n_arms)
+        sampled.after_arm[:] += np.bincount(benchmarks, rewards, minlength=n_arms)
+        sampled.n_after[:] += np.bincount(benchmarks, minlength=n_arms)
     phase = Phase.of(
         ((1, [one_arm(i, n), one_arm(i, m, i)]) for i in range(n_arms)), n_slots=n_arms
     )
-    tally.settled[:] = yield phase
-    memory.fold(phase)
+    sampled.settled[:] = yield phase
+    weights.add(phase)
 
 
-def _benchmark_runs(arms: IntArray, benchmarks: IntArray, settle: int) -> IntArray:
-    """Return the runs of some blocks, a slot for each: benchmark pulls, then one of the arm."""
-    runs = np.empty((arms.size, 2, 5), dtype=np.int64)
-    runs[:, 0, :2], runs[:, 1, :2] = benchmarks[:, None], arms[:, None]
-    runs[:, 0, 2], runs[:, 1, 2] = settle, 1
-    runs[:, 0, 3:], runs[:, 1, 3:] = NOT_SAMPLED, np.arange(arms.size)[:, None]
-    return runs.reshape(-1, 5) if settle else runs[:, 1].copy()
+def _benchmark_steps(arms: IntArray, benchmarks: IntArray, settle: int) -> IntArray:
+    """Return the steps of some blocks, a slot for each: benchmark pulls, then one of the arm."""
+    steps = np.empty((arms.size, 2, 5), dtype=np.int64)
+    steps[:, 0, :2], steps[:, 1, :2] = benchmarks[:, None], arms[:, None]
+    steps[:, 0, 2], steps[:, 1, 2] = settle, 1
+    steps[:, 0, 3:], steps[:, 1, 3:] = NOT_SAMPLED, np.arange(arms.size)[:, None]
+    return steps.reshape(-1, 5) if settle else steps[:, 1].copy()
 
 
-def _benchmarks_in_turn(chosen: Lengths, memory: Memory, tally: Tally) -> Exploration:
+def _benchmarks_in_turn(chosen: Lengths, weights: StateWeights, sampled: SampleSums) -> Exploration:
     """Explore benchmark by benchmark: settle, sample the benchmark, then every arm after it."""
-    n_arms, m = tally.of_arm.size, chosen.samples
-    runs, loops = _turn_tables(chosen, n_arms)
+    n_arms, m = sampled.of_arm.size, chosen.samples
+    steps, loops = _benchmark_tables(chosen, n_arms)
     for z in range(n_arms):
         each = m // n_arms + (z < m % n_arms)
-        runs[:2, :2], runs[2::2, :2], loops[1:, 2] = z, z, each
-        phase = Phase.from_tables(runs, loops, n_slots=n_arms + 1)
+        steps[:2, :2], steps[2::2, :2], loops[1:, 2] = z, z, each
+        phase = Phase.from_tables(steps, loops, n_slots=n_arms + 1)
         sums = yield phase
-        memory.fold(phase)
-        tally.of_arm[:] += sums[:-1]
-        tally.after_arm[z], tally.n_after[z] = sums[:-1].sum(), each * n_arms
-        tally.settled[z] = sums[-1]
+        weights.add(phase)
+        sampled.of_arm[:] += sums[:-1]
+        sampled.after_arm[z], sampled.n_after[z] = sums[:-1].sum(), each * n_arms
+        sampled.settled[z] = sums[-1]
 
 
-def _turn_tables(chosen: Lengths, n_arms: int) -> tuple[IntArray, IntArray]:
-    """Return the runs and loops of one benchmark arm's turn, but for the arm and the repeats.
+def _benchmark_tables(chosen: Lengths, n_arms: int) -> tuple[IntArray, IntArray]:
+    """Return the steps and loops of one benchmark arm's turn, but for the arm and the repeats.
 
     It settles and is sampled; then, for each arm: some of its pulls, one of the arm.
     """
     arms = np.arange(n_arms)
-    runs = np.zeros((2 + 2 * n_arms, 5), dtype=np.int64)
-    runs[0] = one_arm(0, chosen.settle)
-    runs[1] = one_arm(0, chosen.samples, n_arms)
-    runs[2::2] = one_arm(0, chosen.restore)
-    runs[3::2, [0, 1, 3, 4]], runs[3::2, 2] = arms[:, None], 1
+    steps = np.zeros((2 + 2 * n_arms, 5), dtype=np.int64)
+    steps[0] = one_arm(0, chosen.settle)
+    steps[1] = one_arm(0, chosen.samples, n_arms)
+    steps[2::2] = one_arm(0, chosen.restore)
+    steps[3::2, [0, 1, 3, 4]], steps[3::2, 2] = arms[:, None], 1
     loops = np.ones((1 + n_arms, 3), dtype=np.int64)
     loops[0, :2] = 0, 2
     loops[1:, 0], loops[1:, 1] = 2 + 2 * arms, 4 + 2 * arms
-    return runs, loops
+    return steps, loops
 
 
-def _estimates(tally: Tally, samples: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _estimates(sampled: SampleSums, samples: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return r_hat, v_hat and b_hat: shape (K,) each."""
-    n_arms = tally.of_arm.size
-    r_hat = np.maximum(tally.of_arm, 0.0) / samples
-    v_hat = np.maximum(tally.settled, 0.0) / samples
-    after = np.maximum(tally.after_arm, 0.0) / np.maximum(tally.n_after, 1)
+    n_arms = sampled.of_arm.size
+    r_hat = np.maximum(sampled.of_arm, 0.0) / samples
+    v_hat = np.maximum(sampled.settled, 0.0) / samples
+    after = np.maximum(sampled.after_arm, 0.0) / np.maximum(sampled.n_after, 1)
     read_from_others = ratio(after, np.full(n_arms, r_hat.mean()), highest=n_arms)
     b_hat = np.where(r_hat > 0, ratio(v_hat, r_hat, highest=n_arms), read_from_others)
     return r_hat, v_hat, b_hat
 
 
-def explore_then_commit(task: Task, config: EtcUnknownArmConfig, rng: RandomGenerator) -> Script:
+def explore_then_commit(
+    task: Task, config: EtcUnknownArmConfig, rng: RandomGenerator
+) -> PhaseGenerator:
     """Play the whole algorithm."""
-    problem, memory, notes = task.problem, task.memory, task.notes
-    chosen = lengths(
-        problem,
-        task.lam,
-        config.tuning,
-        room(problem, config.explore_at_most),
-        epsilon=config.epsilon,
-        samples=config.samples,
-        factor=problem.n_arms**2,
-    )
-    chosen.note(notes)
+    problem, weights, diagnostics = task.problem, task.weights, task.diagnostics
+    chosen = task.choose_lengths(config, factor=problem.n_arms**2)
     if chosen.samples == 0:
-        notes["plan"] = "all arms in turn: no room to explore"
-        return in_turn(problem.n_arms, problem.horizon)
-    tally, before = Tally.empty(problem.n_arms), memory.n_pulls
+        return round_robin(problem.n_arms, problem.horizon)
+    sampled, before = SampleSums.empty(problem.n_arms), weights.n_pulls
     if config.tuning == "paper":
-        yield from _random_benchmarks(chosen, rng, memory, tally)
+        yield from _random_benchmarks(chosen, rng, weights, sampled)
     else:
-        yield from _benchmarks_in_turn(chosen, memory, tally)
-    r_hat, v_hat, b_hat = _estimates(tally, chosen.samples)
-    notes.update(r_hat=r_hat, v_hat=v_hat, b_hat=b_hat, never_paid=np.flatnonzero(r_hat == 0))
-    notes["benchmark_samples"] = tally.n_after
+        yield from _benchmarks_in_turn(chosen, weights, sampled)
+    r_hat, v_hat, b_hat = _estimates(sampled, chosen.samples)
+    diagnostics.update(r_hat=r_hat, v_hat=v_hat, b_hat=b_hat, never_paid=np.flatnonzero(r_hat == 0))
+    diagnostics["benchmark_samples"] = sampled.n_after
     best = int(np.argmax(b_hat))
     if config.tuning == "paper":
         phase = Phase.of([(1, [one_arm(best, chosen.settle)])], n_slots=0)
         yield phase
-        memory.fold(phase)
-        notes["restored_with"] = best
-    notes["exploration"] = memory.n_pulls - before
-    state = memory.state(b_hat, problem.q0 * float(b_hat[best]))
-    return follow_plan(task, r_hat, b_hat, state, problem.horizon - (memory.n_pulls - before))
+        weights.add(phase)
+        diagnostics["restored_with"] = best
+    diagnostics["exploration"] = weights.n_pulls - before
+    state = weights.state(b_hat, problem.q0 * float(b_hat[best]))
+    return follow_plan(task, r_hat, b_hat, state, problem.horizon - (weights.n_pulls - before))
 
 
-def build(config: EtcUnknownArmConfig, context: PolicyContext) -> Scripted:
+def build(config: EtcUnknownArmConfig, context: PolicyContext) -> PhasedPolicy:
     """Build the policy."""
-    problem = context.problem
-    lam = known_rate(problem, "etc-unknown-arm", "unknown-lambda")
-    notes: Notes = {"tuning": config.tuning}
-    planner = context.planner(config.planner)
-    task = Task(problem, lam, planner, Memory(problem.n_arms, lam), notes)
-    return Scripted(explore_then_commit(task, config, context.rng), notes)
+    task = Task.with_known_lam("etc-unknown-arm", config, context)
+    return PhasedPolicy(explore_then_commit(task, config, context.rng), task.diagnostics)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from attrs import field, frozen
+from attrs.validators import gt, lt
 from numpy.random import Generator
 
 from bdes_framework import (
@@ -15,9 +16,10 @@ from bdes_framework import (
     Record,
     World,
     compiled,
+    is_number,
     play_round,
+    reward_in_unit_interval,
 )
-from bdes_policies.checks import between_0_and_1, reward_in_unit_interval
 
 
 @frozen
@@ -43,7 +45,7 @@ class Exp3pConfig:
         The probability with which the regret bound may fail, between 0 and 1.
     """
 
-    delta: float = field(default=0.05, validator=between_0_and_1)
+    delta: float = field(default=0.05, validator=[is_number, gt(0), lt(1)])
 
 
 class Rates(NamedTuple):
@@ -65,7 +67,7 @@ def rates(n_arms: int, horizon: int, delta: float) -> Rates:
 
 
 class _State(NamedTuple):
-    """What the compiled functions share; they take the arrays one by one."""
+    """Arrays that the compiled functions share and take one by one."""
 
     log_weights: FloatArray
     """Shape (K,): eta·G, less the largest of them."""
@@ -134,7 +136,7 @@ def _play(
 
 
 class Exp3p:
-    """The policy ``exp3p``: one uniform draw a round, whichever way it is played."""
+    """The policy ``exp3p``: one uniform draw per round, fused or not."""
 
     def __init__(self, n_arms: int, parameters: Rates, rng: Generator) -> None:
         self._parameters = parameters

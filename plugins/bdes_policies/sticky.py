@@ -5,15 +5,27 @@ from typing import NamedTuple
 
 import numpy as np
 from attrs import field, frozen
-from attrs.validators import optional
+from attrs.validators import ge, gt, lt, optional
 from numpy.random import Generator
 
-from bdes_framework import IntArray, PolicyContext, Problem, Schedule, compiled
-from bdes_policies.checks import at_least_one, positive
+from bdes_framework import (
+    IntArray,
+    PolicyContext,
+    Problem,
+    Schedule,
+    compiled,
+    is_integer,
+    is_number,
+)
+from bdes_policies.exploration.phased_policy import (
+    DiagnosticsDict,
+    FollowSchedule,
+    PhasedPolicy,
+    PhaseGenerator,
+)
 from bdes_policies.exploration.phases import NOT_SAMPLED, Phase
-from bdes_policies.exploration.scripted import FollowSchedule, Notes, Script, Scripted
 
-_MOST_SHOWN = 1000
+_MAX_PAIRS_SHOWN = 1000
 """Pairs left that diagnostics list at most: they hold small arrays."""
 
 
@@ -41,15 +53,15 @@ class StickyConfig:
 
     Parameters
     ----------
-    batches : int or nothing
+    batches : int | None
         B: one more than the batches that explore. By default 2·ln T, rounded up.
     width : float
         What the elimination radius is multiplied by, above 0. Less than 1 eliminates
         sooner, with no guarantee.
     """
 
-    batches: int | None = field(default=None, validator=optional(at_least_one))
-    width: float = field(default=1.0, validator=positive)
+    batches: int | None = field(default=None, validator=optional([is_integer, ge(1)]))
+    width: float = field(default=1.0, validator=[is_number, gt(0), lt(math.inf)])
 
 
 class Pairs(NamedTuple):
@@ -70,13 +82,13 @@ def smart_switching(active: Pairs, times: int, rng: Generator) -> tuple[Phase, i
     n_pairs = active.first.size
     unexplored = active.first.copy(), active.second.copy(), np.arange(n_pairs)
     # Each switch is to an arm that no later one is to.
-    runs = np.empty((n_pairs + int(active.second.max()) + 1, 5), dtype=np.int64)
-    left, n_runs, switches = n_pairs, 0, 0
+    steps = np.empty((n_pairs + int(active.second.max()) + 1, 5), dtype=np.int64)
+    left, n_steps, switches = n_pairs, 0, 0
     while left:
         drawn = int(rng.integers(left))
-        left, n_runs = _explore_shared(*unexplored, left, drawn, times, runs, n_runs)
+        left, n_steps = _explore_shared(*unexplored, left, drawn, times, steps, n_steps)
         switches += 1
-    return Phase.once(runs[:n_runs], n_pairs), switches
+    return Phase.once(steps[:n_steps], n_pairs), switches
 
 
 @compiled
@@ -87,29 +99,29 @@ def _explore_shared(
     left: int,
     drawn: int,
     times: int,
-    runs: IntArray,
-    n_runs: int,
+    steps: IntArray,
+    n_steps: int,
 ) -> tuple[int, int]:
     """Switch to the drawn pair's first arm, and explore all pairs with it, the drawn one first.
 
-    Writes the runs, and moves the pairs that stay unexplored to the front; returns how many
+    Writes the steps, and moves the pairs that stay unexplored to the front; returns how many
     there are of either.
     """
     shared = first[drawn]
-    runs[n_runs, :2], runs[n_runs, 2], runs[n_runs, 3:] = shared, 1, NOT_SAMPLED
-    runs[n_runs + 1, 0], runs[n_runs + 1, 1] = second[drawn], shared
-    runs[n_runs + 1, 2], runs[n_runs + 1, 3:] = 2 * times, slots[drawn]
-    n_runs += 2
+    steps[n_steps, :2], steps[n_steps, 2], steps[n_steps, 3:] = shared, 1, NOT_SAMPLED
+    steps[n_steps + 1, 0], steps[n_steps + 1, 1] = second[drawn], shared
+    steps[n_steps + 1, 2], steps[n_steps + 1, 3:] = 2 * times, slots[drawn]
+    n_steps += 2
     kept = 0
     for k in range(left):
         if first[k] != shared and second[k] != shared:
             first[kept], second[kept], slots[kept] = first[k], second[k], slots[k]
             kept += 1
         elif k != drawn:
-            runs[n_runs, 0], runs[n_runs, 1] = first[k] + second[k] - shared, shared
-            runs[n_runs, 2], runs[n_runs, 3:] = 2 * times, slots[k]
-            n_runs += 1
-    return kept, n_runs
+            steps[n_steps, 0], steps[n_steps, 1] = first[k] + second[k] - shared, shared
+            steps[n_steps, 2], steps[n_steps, 3:] = 2 * times, slots[k]
+            n_steps += 1
+    return kept, n_steps
 
 
 def times_each(horizon: int, batch: int, batches: int) -> int:
@@ -123,7 +135,9 @@ def times_each(horizon: int, batch: int, batches: int) -> int:
     return math.floor(power)
 
 
-def _script(problem: Problem, config: StickyConfig, rng: Generator, notes: Notes) -> Script:
+def _script(
+    problem: Problem, config: StickyConfig, rng: Generator, diagnostics: DiagnosticsDict
+) -> PhaseGenerator:
     n_arms, horizon = problem.n_arms, problem.horizon
     n_pairs = n_arms * (n_arms + 1) // 2
     batches = config.batches or max(1, math.ceil(2 * math.log(horizon)))
@@ -150,7 +164,7 @@ def _script(problem: Problem, config: StickyConfig, rng: Generator, notes: Notes
         ends.append(horizon - left)
         switched.append(switches)
         survivors.append(sums.size)
-        notes.update(
+        diagnostics.update(
             batch_ends=np.array(ends),
             switches=np.array(switched),
             active_after=np.array(survivors),
@@ -158,10 +172,10 @@ def _script(problem: Problem, config: StickyConfig, rng: Generator, notes: Notes
         )
     best = int(np.argmax(sums))
     committed = np.array([active.first[best], active.second[best]])
-    notes.update(committed=committed, committed_at=horizon - left)
-    if sums.size <= _MOST_SHOWN:
+    diagnostics.update(committed=committed, committed_at=horizon - left)
+    if sums.size <= _MAX_PAIRS_SHOWN:
         means = sums / (2 * max(count, 1))
-        notes.update(active_first=active.first, active_second=active.second, means=means)
+        diagnostics.update(active_first=active.first, active_second=active.second, means=means)
     # A batch may have used up the horizon; then nobody will ask.
     return FollowSchedule(Schedule.cycle(committed, max(left, 1)))
 
@@ -171,8 +185,8 @@ def _may_fit(n_pairs: int, times: int, left: int) -> bool:
     return 2 * times * n_pairs < left
 
 
-def build(config: StickyConfig, context: PolicyContext) -> Scripted:
+def build(config: StickyConfig, context: PolicyContext) -> PhasedPolicy:
     """Build the policy."""
     problem = context.problem
-    notes: Notes = {"meta_arms": problem.n_arms * (problem.n_arms + 1) // 2}
-    return Scripted(_script(problem, config, context.rng, notes), notes)
+    diagnostics: DiagnosticsDict = {"meta_arms": problem.n_arms * (problem.n_arms + 1) // 2}
+    return PhasedPolicy(_script(problem, config, context.rng, diagnostics), diagnostics)

@@ -4,16 +4,15 @@ import math
 
 import numpy as np
 from attrs import evolve, field, frozen
-from attrs.validators import optional
+from attrs.validators import ge, gt, lt, optional
 
-from bdes_framework import PlannerRef, Policy, PolicyContext, Problem
+from bdes_framework import PlannerRef, Policy, PolicyContext, Problem, is_number
 from bdes_policies import etc, etc_unknown_arm
-from bdes_policies.checks import between_0_and_1, not_negative
-from bdes_policies.exploration.commit import Task
-from bdes_policies.exploration.finding import Finder
-from bdes_policies.exploration.phases import Memory
-from bdes_policies.exploration.scripted import Notes, Script, Scripted
-from bdes_policies.exploration.tuning import Tuning, room
+from bdes_policies.exploration.commitment import Task
+from bdes_policies.exploration.lambda_search import LambdaSearch
+from bdes_policies.exploration.phased_policy import DiagnosticsDict, PhasedPolicy, PhaseGenerator
+from bdes_policies.exploration.phases import StateWeights
+from bdes_policies.exploration.tuning import Tuning, exploration_budget
 
 
 @frozen
@@ -53,12 +52,12 @@ class UnknownLambdaConfig:
     ----------
     planner : planner
         What plans for the estimates.
-    tuning : "paper" or "balanced"
+    tuning : Literal["paper", "balanced"]
         The paper's lengths and thresholds, cut to what fits; or shorter and sharper ones.
     explore_at_most : float
         The share of the horizon that finding out lam may take, and the share of the rest
         that exploring may take, between 0 and 1.
-    fast : float or nothing
+    fast : float | None
         Hand over to ``sticky`` if (1 - lam)·sqrt(T) is at most this, for lam as estimated. By
         default 1 with the paper's tuning, as Table 1 has it, and never with the balanced
         one, which does better on its own.
@@ -66,8 +65,8 @@ class UnknownLambdaConfig:
 
     planner: PlannerRef = "certified"
     tuning: Tuning = "balanced"
-    explore_at_most: float = field(default=0.5, validator=between_0_and_1)
-    fast: float | None = field(default=None, validator=optional(not_negative))
+    explore_at_most: float = field(default=0.5, validator=[is_number, gt(0), lt(1)])
+    fast: float | None = field(default=None, validator=optional([is_number, ge(0)]))
 
     @property
     def fast_from(self) -> float:
@@ -77,53 +76,65 @@ class UnknownLambdaConfig:
         return 1.0 if self.tuning == "paper" else -1.0
 
 
-def _script(config: UnknownLambdaConfig, context: PolicyContext, notes: Notes) -> Script:
+def _script(
+    config: UnknownLambdaConfig, context: PolicyContext, diagnostics: DiagnosticsDict
+) -> PhaseGenerator:
     problem = context.problem
-    finder = Finder(problem, config.tuning, room(problem, config.explore_at_most), notes)
-    pair = yield from finder.gap(context.rng)
-    notes["test_ends"] = finder.n_pulls
+    search = LambdaSearch(
+        problem, config.tuning, exploration_budget(problem, config.explore_at_most), diagnostics
+    )
+    pair = yield from search.gap(context.rng)
+    diagnostics["test_ends"] = search.n_pulls
     if pair is None:
-        return _hand_over("exp3p", "no gap shows that the state moves", context, finder, notes)
-    notes["pair"] = np.array(pair[:2])
-    lam = yield from finder.rate(pair)
-    notes["estimation_ends"] = finder.n_pulls
+        return _hand_over(
+            "exp3p", "no gap shows that the state moves", context, search, diagnostics
+        )
+    diagnostics["pair"] = np.array(pair[:2])
+    lam = yield from search.rate(pair)
+    diagnostics["estimation_ends"] = search.n_pulls
     if lam is None:
-        return _hand_over("exp3p", "no room to estimate lam", context, finder, notes)
-    notes["lam_hat"] = lam
+        return _hand_over("exp3p", "no room to estimate lam", context, search, diagnostics)
+    diagnostics["lam_hat"] = lam
     if (1 - lam) * math.sqrt(problem.horizon) <= config.fast_from:
-        return _hand_over("sticky", "lam is near 1", context, finder, notes)
-    return (yield from _commit(lam, config, context, finder, notes))
+        return _hand_over("sticky", "lam is near 1", context, search, diagnostics)
+    return (yield from _commit(lam, config, context, search, diagnostics))
 
 
-def _rest(problem: Problem, finder: Finder) -> Problem:
-    return evolve(problem, horizon=problem.horizon - finder.n_pulls)
+def _rest(problem: Problem, search: LambdaSearch) -> Problem:
+    return evolve(problem, horizon=problem.horizon - search.n_pulls)
 
 
-def _hand_over(name: str, why: str, context: PolicyContext, finder: Finder, notes: Notes) -> Policy:
-    notes.update(chosen=name, because=why)
-    return context.policy(name, _rest(context.problem, finder))
+def _hand_over(
+    name: str, why: str, context: PolicyContext, search: LambdaSearch, diagnostics: DiagnosticsDict
+) -> Policy:
+    diagnostics.update(chosen=name, because=why)
+    return context.policy(name, _rest(context.problem, search))
 
 
 def _commit(
-    lam: float, config: UnknownLambdaConfig, context: PolicyContext, finder: Finder, notes: Notes
-) -> Script:
-    rest = _rest(context.problem, finder)
-    memory = Memory(rest.n_arms, lam)
-    for phase in finder.played:
-        memory.fold(phase)
-    task = Task(rest, lam, context.planner(config.planner), memory, notes)
+    lam: float,
+    config: UnknownLambdaConfig,
+    context: PolicyContext,
+    search: LambdaSearch,
+    diagnostics: DiagnosticsDict,
+) -> PhaseGenerator:
+    rest = _rest(context.problem, search)
+    weights = StateWeights(rest.n_arms, lam)
+    for phase in search.played:
+        weights.add(phase)
+    task = Task(rest, lam, context.planner(config.planner), weights, diagnostics)
     arm, share = rest.replenishing_arm, config.explore_at_most
-    notes["because"] = "lam was estimated"
+    diagnostics["because"] = "lam was estimated"
     if arm is None:
-        notes["chosen"] = "etc-unknown-arm"
+        diagnostics["chosen"] = "etc-unknown-arm"
         unknown = etc_unknown_arm.EtcUnknownArmConfig(tuning=config.tuning, explore_at_most=share)
         return (yield from etc_unknown_arm.explore_then_commit(task, unknown, context.rng))
-    notes["chosen"] = "etc"
+    diagnostics["chosen"] = "etc"
     known = etc.EtcConfig(tuning=config.tuning, explore_at_most=share)
     return (yield from etc.explore_then_commit(task, arm, known, at_one=False))
 
 
-def build(config: UnknownLambdaConfig, context: PolicyContext) -> Scripted:
+def build(config: UnknownLambdaConfig, context: PolicyContext) -> PhasedPolicy:
     """Build the policy."""
-    notes: Notes = {"tuning": config.tuning}
-    return Scripted(_script(config, context, notes), notes)
+    diagnostics: DiagnosticsDict = {"tuning": config.tuning}
+    return PhasedPolicy(_script(config, context, diagnostics), diagnostics)

@@ -16,7 +16,7 @@ def luck(seed: int = 1) -> Generator:
 
 def build(name: str, n_arms: int, horizon: int, **parameters: object) -> Policy:
     table = {"use": name, **NEEDED.get(name, {}), **parameters}
-    return PLUGINS.policy(table, Problem(n_arms=n_arms, horizon=horizon), seed=5)
+    return PLUGINS.policy(table, Problem(n_arms, horizon, lam=0.3), seed=5)
 
 
 def arms_played(policy: Policy, table: FloatArray) -> list[int]:

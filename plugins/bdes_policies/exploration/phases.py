@@ -18,7 +18,7 @@ NOT_SAMPLED = -1
 """The slot of rewards that are added to no sum."""
 
 
-class Run(NamedTuple):
+class PhaseStep(NamedTuple):
     """Two arms in turn for some pulls, and the slots that their rewards are added to."""
 
     first: int
@@ -29,32 +29,32 @@ class Run(NamedTuple):
     second_slot: int = NOT_SAMPLED
 
 
-Loop: TypeAlias = tuple[int, Sequence[Run]]
+Loop: TypeAlias = tuple[int, Sequence[PhaseStep]]
 """How often, and what."""
 
 
-def one_arm(arm: int, pulls: int, slot: int = NOT_SAMPLED) -> Run:
-    """Return the run that plays one arm only."""
-    return Run(arm, arm, pulls, slot, slot)
+def one_arm(arm: int, pulls: int, slot: int = NOT_SAMPLED) -> PhaseStep:
+    """Return the step that plays one arm only."""
+    return PhaseStep(arm, arm, pulls, slot, slot)
 
 
 @frozen(eq=False)
 class Phase:
-    """Loops of runs, one after another.
+    """Loops of steps, one after another.
 
     Parameters
     ----------
-    runs : array of int, shape (R, 5)
-        One :class:`Run` a row, each of at least one pull.
+    steps : array of int, shape (R, 5)
+        One :class:`PhaseStep` a row, each of at least one pull.
     loops : array of int, shape (L, 3)
-        The first run, the run after the last one, and how often they are played.
+        The first step, the step after the last one, and how often they are played.
     n_slots : int
         How many sums there are.
     n_pulls : int
         How many pulls the phase has.
     """
 
-    runs: IntArray
+    steps: IntArray
     loops: IntArray
     n_slots: int
     n_pulls: int
@@ -62,21 +62,21 @@ class Phase:
     @classmethod
     def of(cls, loops: Iterable[Loop], n_slots: int) -> "Phase":
         """Return the phase that plays these loops; what is empty is left out."""
-        runs: list[Run] = []
+        steps: list[PhaseStep] = []
         table: list[tuple[int, int, int]] = []
         for repeats, parts in loops:
-            table.append((len(runs), len(runs) + len(parts), repeats))
-            runs += parts
+            table.append((len(steps), len(steps) + len(parts), repeats))
+            steps += parts
         return cls.from_tables(
-            np.array(runs, dtype=np.int64).reshape(-1, 5),
+            np.array(steps, dtype=np.int64).reshape(-1, 5),
             np.array(table, dtype=np.int64).reshape(-1, 3),
             n_slots,
         )
 
     @classmethod
-    def from_tables(cls, runs: IntArray, loops: IntArray, n_slots: int) -> "Phase":
-        """Return the phase of some runs and loops, as tables; what is empty is left out."""
-        pulls = runs[:, 2]
+    def from_tables(cls, steps: IntArray, loops: IntArray, n_slots: int) -> "Phase":
+        """Return the phase of some steps and loops, as tables; what is empty is left out."""
+        pulls = steps[:, 2]
         kept_before, pulls_before = (
             np.concatenate([[0], np.cumsum(counts)]) for counts in (pulls > 0, pulls)
         )
@@ -85,21 +85,21 @@ class Phase:
         played = (each > 0) & (loops[:, 2] > 0)
         table = np.column_stack([first, after, loops[:, 2]])[played]
         n_pulls = int((each * loops[:, 2])[played].sum())
-        return cls(runs[pulls > 0], table, n_slots, n_pulls)
+        return cls(steps[pulls > 0], table, n_slots, n_pulls)
 
     @classmethod
-    def once(cls, runs: IntArray, n_slots: int) -> "Phase":
-        """Return the phase that plays a table of runs once; shape (R, 5), none empty."""
-        loops = np.array([[0, runs.shape[0], 1]], dtype=np.int64)
-        return cls(runs, loops, n_slots, int(runs[:, 2].sum()))
+    def once(cls, steps: IntArray, n_slots: int) -> "Phase":
+        """Return the phase that plays a table of steps once; shape (R, 5), none empty."""
+        loops = np.array([[0, steps.shape[0], 1]], dtype=np.int64)
+        return cls(steps, loops, n_slots, int(steps[:, 2].sum()))
 
 
-class Reader:
+class PhaseReader:
     """Reads one phase: the arms to come, and the sums of the rewards told."""
 
     def __init__(self, phase: Phase) -> None:
         self._phase = phase
-        # Loop, repeat, run, and pulls done in that run.
+        # Loop, repeat, step, and pulls done in that step.
         self._cursor = np.zeros(4, dtype=np.int64)
         self.sums = np.zeros(phase.n_slots)
         self.left = phase.n_pulls
@@ -109,18 +109,18 @@ class Reader:
         """Return the next ``n`` arms: at most as many as are left."""
         self._asked = n
         arms = np.empty(n, dtype=np.int64)
-        _write(self._phase.runs, self._phase.loops, self._cursor.copy(), arms)
+        _write(self._phase.steps, self._phase.loops, self._cursor.copy(), arms)
         return arms
 
     def take(self, rewards: FloatArray) -> None:
         """Add up the rewards of the next pulls, and move on."""
-        check_told(rewards, self._asked)
+        check_rewards(rewards, self._asked)
         self._asked = 0
-        _add_up(self._phase.runs, self._phase.loops, self._cursor, rewards, self.sums)
+        _add_up(self._phase.steps, self._phase.loops, self._cursor, rewards, self.sums)
         self.left -= rewards.size
 
 
-def check_told(rewards: FloatArray, asked: int) -> None:
+def check_rewards(rewards: FloatArray, asked: int) -> None:
     """Refuse what is no number, and what nobody asked for: compiled code would never end."""
     if rewards.size != asked or not _all_finite(rewards):
         finite_rewards(rewards, asked)  # says what is wrong
@@ -137,29 +137,29 @@ def _all_finite(rewards: FloatArray) -> bool:
 
 @compiled
 def _after(
-    runs: IntArray, loops: IntArray, loop: int, repeat: int, run: int, done: int
+    steps: IntArray, loops: IntArray, loop: int, repeat: int, step: int, done: int
 ) -> tuple[int, int, int, int]:
-    """Return the place after ``done`` pulls of a run: at its end, the next run's beginning."""
-    if done < runs[run, 2]:
-        return loop, repeat, run, done
-    if run + 1 < loops[loop, 1]:
-        return loop, repeat, run + 1, 0
+    """Return the place after ``done`` pulls of a step: at its end, the next step's beginning."""
+    if done < steps[step, 2]:
+        return loop, repeat, step, done
+    if step + 1 < loops[loop, 1]:
+        return loop, repeat, step + 1, 0
     if repeat + 1 < loops[loop, 2]:
         return loop, repeat + 1, loops[loop, 0], 0
     if loop + 1 < loops.shape[0]:
         return loop + 1, 0, loops[loop + 1, 0], 0
-    return loop, repeat, run, done
+    return loop, repeat, step, done
 
 
 @compiled
-def _write(runs: IntArray, loops: IntArray, cursor: IntArray, arms: IntArray) -> None:
-    loop, repeat, run, done = cursor[0], cursor[1], cursor[2], cursor[3]
+def _write(steps: IntArray, loops: IntArray, cursor: IntArray, arms: IntArray) -> None:
+    loop, repeat, step, done = cursor[0], cursor[1], cursor[2], cursor[3]
     t = 0
     while t < arms.size:
-        first, second = runs[run, 0], runs[run, 1]
+        first, second = steps[step, 0], steps[step, 1]
         if done % 2 == 1:
             first, second = second, first
-        start, stop = t, min(arms.size, t + runs[run, 2] - done)
+        start, stop = t, min(arms.size, t + steps[step, 2] - done)
         while t < stop - 1:
             arms[t] = first
             arms[t + 1] = second
@@ -167,19 +167,19 @@ def _write(runs: IntArray, loops: IntArray, cursor: IntArray, arms: IntArray) ->
         if t < stop:
             arms[t] = first
             t += 1
-        loop, repeat, run, done = _after(runs, loops, loop, repeat, run, done + stop - start)
+        loop, repeat, step, done = _after(steps, loops, loop, repeat, step, done + stop - start)
 
 
 @compiled
 def _add_up(
-    runs: IntArray, loops: IntArray, cursor: IntArray, rewards: FloatArray, sums: FloatArray
+    steps: IntArray, loops: IntArray, cursor: IntArray, rewards: FloatArray, sums: FloatArray
 ) -> None:
     """Add in playing order, reward by reward, so that blocks of any size give the same sums."""
-    loop, repeat, run, done = cursor[0], cursor[1], cursor[2], cursor[3]
+    loop, repeat, step, done = cursor[0], cursor[1], cursor[2], cursor[3]
     t = 0
     while t < rewards.size:
-        stop = min(rewards.size, t + runs[run, 2] - done)
-        slot, other = runs[run, 3], runs[run, 4]
+        stop = min(rewards.size, t + steps[step, 2] - done)
+        slot, other = steps[step, 3], steps[step, 4]
         if slot == other and slot >= 0:
             total = sums[slot]
             for k in range(t, stop):
@@ -192,12 +192,12 @@ def _add_up(
                 if now >= 0:
                     sums[now] += rewards[k]
                 turn = 1 - turn
-        loop, repeat, run, done = _after(runs, loops, loop, repeat, run, done + stop - t)
+        loop, repeat, step, done = _after(steps, loops, loop, repeat, step, done + stop - t)
         t = stop
-    cursor[0], cursor[1], cursor[2], cursor[3] = loop, repeat, run, done
+    cursor[0], cursor[1], cursor[2], cursor[3] = loop, repeat, step, done
 
 
-class Memory:
+class StateWeights:
     """What is left in the state of all arms pulled so far, if lam is this.
 
     The state is always a weighted mean of the first state and the end states of the arms
@@ -210,11 +210,11 @@ class Memory:
         self._weights[-1] = 1.0
         self.n_pulls = 0
 
-    def fold(self, phase: Phase) -> None:
+    def add(self, phase: Phase) -> None:
         """Remember that a phase was played."""
         self.n_pulls += phase.n_pulls
         added = np.zeros_like(self._weights)
-        kept = _fold(phase.runs, phase.loops, self._lam, added)
+        kept = _fold(phase.steps, phase.loops, self._lam, added)
         self._weights = kept * self._weights + added
 
     def state(self, b: FloatArray, q0: float) -> float:
@@ -227,7 +227,7 @@ _FORGOTTEN = 1e-20
 
 
 @compiled
-def _fold(runs: IntArray, loops: IntArray, lam: float, weights: FloatArray) -> float:
+def _fold(steps: IntArray, loops: IntArray, lam: float, weights: FloatArray) -> float:
     """Add each arm's share of the state after a phase; return the share of the state before.
 
     Backwards from the last pull, until nothing of the state before can be left.
@@ -238,13 +238,13 @@ def _fold(runs: IntArray, loops: IntArray, lam: float, weights: FloatArray) -> f
     kept = 1.0
     for loop in range(loops.shape[0] - 1, -1, -1):
         pulls = 0
-        for run in range(loops[loop, 0], loops[loop, 1]):
-            pulls += runs[run, 2]
+        for step in range(loops[loop, 0], loops[loop, 1]):
+            pulls += steps[step, 2]
         # What one repeat leaves, the later ones keep a share of: a geometric sum.
         whole = loops[loop, 2] * pulls * log_keep
         share = kept * (math.expm1(whole) / math.expm1(pulls * log_keep))
-        for run in range(loops[loop, 1] - 1, loops[loop, 0] - 1, -1):
-            share = _fold_run(runs, run, lam, log_keep, share, weights)
+        for step in range(loops[loop, 1] - 1, loops[loop, 0] - 1, -1):
+            share = _fold_step(steps, step, lam, log_keep, share, weights)
             if share < _FORGOTTEN:
                 break
         kept *= math.exp(whole)
@@ -254,11 +254,11 @@ def _fold(runs: IntArray, loops: IntArray, lam: float, weights: FloatArray) -> f
 
 
 @compiled
-def _fold_run(
-    runs: IntArray, run: int, lam: float, log_keep: float, share: float, weights: FloatArray
+def _fold_step(
+    steps: IntArray, step: int, lam: float, log_keep: float, share: float, weights: FloatArray
 ) -> float:
-    """Divide a share of the state among a run's arms; return what belongs to pulls before."""
-    first, second, pulls = runs[run, 0], runs[run, 1], runs[run, 2]
+    """Divide a share of the state among a step's arms; return what belongs to pulls before."""
+    first, second, pulls = steps[step, 0], steps[step, 1], steps[step, 2]
     if first == second:
         weights[first] -= share * math.expm1(pulls * log_keep)
         return share * math.exp(pulls * log_keep)

@@ -12,7 +12,7 @@ import numpy as np
 from attrs import frozen
 
 from bdes_framework import FloatArray, Problem, settling_pulls
-from bdes_policies.exploration.scripted import Notes
+from bdes_policies.exploration.phased_policy import DiagnosticsDict
 
 Tuning: TypeAlias = Literal["paper", "balanced"]
 
@@ -47,20 +47,13 @@ class Lengths:
         """Whether the horizon allowed less than was asked for."""
         return self.samples < self.samples_asked or self.settle < self.settle_asked
 
-    def note(self, notes: Notes) -> None:
-        """Write the lengths down."""
-        notes.update(
-            epsilon=self.epsilon,
-            samples=self.samples,
-            samples_asked=self.samples_asked,
-            settle=self.settle,
-            settle_asked=self.settle_asked,
-            restore=self.restore,
-            clipped=self.clipped,
-        )
+    def diagnostics(self) -> DiagnosticsDict:
+        """Return the lengths chosen and asked for."""
+        names = ("epsilon", "samples", "samples_asked", "settle", "settle_asked", "restore")
+        return {name: getattr(self, name) for name in names} | {"clipped": self.clipped}
 
 
-def room(problem: Problem, share: float) -> int:
+def exploration_budget(problem: Problem, share: float) -> int:
     """Return how many rounds may go into exploring, so that at least one is left."""
     return min(int(share * problem.horizon), problem.horizon - 1)
 
@@ -83,11 +76,11 @@ def lengths(
         Its number of arms and its horizon decide.
     lam : float
         The evolution rate, known or estimated.
-    tuning : "paper" or "balanced"
+    tuning : Literal["paper", "balanced"]
         The paper's epsilon and M; or lengths that balance errors.
     budget : int
         How many rounds exploring may take.
-    epsilon, samples : optional
+    epsilon, samples : float | None, int | None
         Given, instead of what the tuning says.
     factor : float
         What the paper's M is multiplied by: K² without a known replenishing arm.

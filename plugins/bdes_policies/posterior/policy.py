@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 from attrs import define, field, frozen
-from attrs.validators import optional
+from attrs.validators import ge, gt, le, lt, optional
 from numpy.random import Generator
 from numpy.typing import NDArray
 
@@ -18,11 +18,12 @@ from bdes_framework import (
     PolicyContext,
     Problem,
     compiled,
+    is_integer,
+    is_number,
     sweep_states,
 )
-from bdes_policies.checks import a_spread_of_logits, at_least_one, between_0_and_1, positive
-from bdes_policies.exploration.phases import check_told
-from bdes_policies.exploration.scripted import LONGEST_BLOCK
+from bdes_policies.exploration.phased_policy import MAX_BLOCK
+from bdes_policies.exploration.phases import check_rewards
 from bdes_policies.posterior.deviates import CorrelatedDeviates
 from bdes_policies.posterior.estimating import Posterior
 from bdes_policies.posterior.information_gain import CandidatePlan, choose_plan, plan_roughly
@@ -84,13 +85,13 @@ class PosteriorConfig:
         1, pay-offs are drawn as wide as they are, whatever this says.
     """
 
-    lam_prior: float | None = field(default=None, validator=optional(between_0_and_1))
-    lam_deviation: float = field(default=3.0, validator=a_spread_of_logits)
+    lam_prior: float | None = field(default=None, validator=optional([is_number, gt(0), lt(1)]))
+    lam_deviation: float = field(default=3.0, validator=[is_number, ge(1e-3), le(1e3)])
     trust_lam: bool = True
-    growth: float = field(default=0.05, validator=between_0_and_1)
-    redraw: float = field(default=0.04, validator=between_0_and_1)
-    draws: int = field(default=12, validator=at_least_one)
-    width: float = field(default=0.7, validator=positive)
+    growth: float = field(default=0.05, validator=[is_number, gt(0), lt(1)])
+    redraw: float = field(default=0.04, validator=[is_number, gt(0), lt(1)])
+    draws: int = field(default=12, validator=[is_integer, ge(1)])
+    width: float = field(default=0.7, validator=[is_number, gt(0), lt(math.inf)])
 
 
 def rate_prior(config: PosteriorConfig, problem: Problem) -> RatePrior:
@@ -178,12 +179,12 @@ class PosteriorPolicy:
         """Return the next arms of the plan, or of a new one."""
         if self._n_told == self._block.size:
             self._next_block()
-        self._asked = n = min(limit, self._block.size - self._n_told, LONGEST_BLOCK)
+        self._asked = n = min(limit, self._block.size - self._n_told, MAX_BLOCK)
         return self._block[self._n_told : self._n_told + n].copy()
 
     def tell(self, rewards: FloatArray) -> None:
         """Append the rewards to the history."""
-        check_told(rewards, self._asked)
+        check_rewards(rewards, self._asked)
         if not ((rewards >= 0) & (rewards <= 1)).all():
             raise InvalidValueError(f"rewards must lie in [0, 1], got {rewards.tolist()[:5]!r}")
         self._history.add(self._block[self._n_told : self._n_told + rewards.size], rewards)

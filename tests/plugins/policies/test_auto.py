@@ -5,7 +5,7 @@ import pytest
 
 from bdes_framework import Diagnostics, FloatArray, IntArray, Problem
 from bdes_framework.errors import ConfigError
-from bdes_policies.exploration.scripted import Script, Scripted
+from bdes_policies.exploration.phased_policy import PhasedPolicy, PhaseGenerator
 from tests.support.noiseless import build, click_bait, diagnostics_of, play, problem_of
 
 T = 10_000
@@ -72,11 +72,11 @@ class Talkative:
 
 
 def test_what_the_picked_policy_shows_hides_nothing() -> None:
-    def script() -> Script:
+    def script() -> PhaseGenerator:
         return Talkative()
         yield
 
-    shown = Scripted(script(), {"regime": "slow"}).diagnostics()
+    shown = PhasedPolicy(script(), {"regime": "slow"}).diagnostics()
     assert shown == {
         "regime": "slow",
         "inner_regime": "mine",

@@ -8,43 +8,49 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bdes_framework import Instance, Schedule, Segment
-from bdes_policies.exploration.phases import NOT_SAMPLED, Memory, Phase, Reader, Run
-from bdes_policies.exploration.scripted import LONGEST_BLOCK, FollowSchedule
+from bdes_policies.exploration.phased_policy import MAX_BLOCK, FollowSchedule
+from bdes_policies.exploration.phases import (
+    NOT_SAMPLED,
+    Phase,
+    PhaseReader,
+    PhaseStep,
+    StateWeights,
+)
 
 N_ARMS, N_SLOTS = 4, 3
 
-runs = st.builds(
-    Run,
+steps = st.builds(
+    PhaseStep,
     first=st.integers(0, N_ARMS - 1),
     second=st.integers(0, N_ARMS - 1),
     pulls=st.integers(0, 7),
     slot=st.integers(NOT_SAMPLED, N_SLOTS - 1),
     second_slot=st.integers(NOT_SAMPLED, N_SLOTS - 1),
 )
-loops = st.lists(st.tuples(st.integers(0, 5), st.lists(runs, max_size=4)), max_size=5)
+loops = st.lists(st.tuples(st.integers(0, 5), st.lists(steps, max_size=4)), max_size=5)
 cuts = st.lists(st.integers(1, 20), min_size=1, max_size=20)
 
 
-def expanded(table: list[tuple[int, list[Run]]]) -> tuple[list[int], list[int]]:
+def expanded(table: list[tuple[int, list[PhaseStep]]]) -> tuple[list[int], list[int]]:
     arms, slots = [], []
     for repeats, parts in table:
         for _ in range(repeats):
-            for run in parts:
-                for k in range(run.pulls):
-                    arms.append(run.first if k % 2 == 0 else run.second)
-                    slots.append(run.slot if k % 2 == 0 else run.second_slot)
+            for step in parts:
+                for k in range(step.pulls):
+                    arms.append(step.first if k % 2 == 0 else step.second)
+                    slots.append(step.slot if k % 2 == 0 else step.second_slot)
     return arms, slots
 
 
 @given(loops, cuts, st.integers(0, 1000))
 def test_a_phase_is_its_expansion_however_it_is_cut(
-    table: list[tuple[int, list[Run]]], sizes: list[int], seed: int
+    table: list[tuple[int, list[PhaseStep]]], sizes: list[int], seed: int
 ) -> None:
     arms, slots = expanded(table)
     phase = Phase.of(table, N_SLOTS)
     assert phase.n_pulls == len(arms)
     rewards = np.random.default_rng(seed).random(len(arms))
-    reader, k = Reader(phase), 0
+    reader, k = PhaseReader(phase), 0
     read: list[int] = []
     while reader.left:
         n = min(sizes[k % len(sizes)], reader.left)
@@ -67,22 +73,26 @@ def test_a_phase_is_its_expansion_however_it_is_cut(
     st.integers(0, 1000),
 )
 def test_memory_is_the_recurrence_over_all_arms_pulled(
-    tables: list[list[tuple[int, list[Run]]]], lam: float, seed: int
+    tables: list[list[tuple[int, list[PhaseStep]]]], lam: float, seed: int
 ) -> None:
     b = np.random.default_rng(seed).random(N_ARMS)
-    memory, arms = Memory(N_ARMS, lam), []
+    weights, arms = StateWeights(N_ARMS, lam), []
     for table in tables:
-        memory.fold(Phase.of(table, N_SLOTS))
+        weights.add(Phase.of(table, N_SLOTS))
         arms += expanded(table)[0]
-    assert memory.n_pulls == len(arms)
+    assert weights.n_pulls == len(arms)
     instance = Instance(np.ones(N_ARMS), b, lam, 0.7)
     expected = instance.state_after(arms) if arms else 0.7
-    assert memory.state(b, 0.7) == pytest.approx(expected, abs=1e-13)
+    assert weights.state(b, 0.7) == pytest.approx(expected, abs=1e-13)
 
 
 def test_memory_of_a_long_phase_costs_no_time_and_loses_no_precision() -> None:
-    memory = Memory(N_ARMS, 1e-13)
-    memory.fold(Phase.of([(10**9, [Run(0, 0, 50), Run(1, 2, 3)]), (1, [Run(3, 3, 10**12)])], 0))
+    weights = StateWeights(N_ARMS, 1e-13)
+    weights.add(
+        Phase.of(
+            [(10**9, [PhaseStep(0, 0, 50), PhaseStep(1, 2, 3)]), (1, [PhaseStep(3, 3, 10**12)])], 0
+        )
+    )
     b = np.array([0.9, 0.2, 0.4, 0.1])
     with localcontext(prec=60):
         lam = Decimal("1e-13")
@@ -93,7 +103,7 @@ def test_memory_of_a_long_phase_costs_no_time_and_loses_no_precision() -> None:
         after_loop = limit + kept**10**9 * (1 - limit)
         end = Decimal(b[3])
         expected = float(end + (1 - lam) ** 10**12 * (after_loop - end))
-    assert memory.state(b, 1.0) == pytest.approx(expected, rel=1e-14)
+    assert weights.state(b, 1.0) == pytest.approx(expected, rel=1e-14)
     assert expected < 0.96  # it did move
 
 
@@ -127,7 +137,7 @@ def test_a_long_cycle_is_followed_in_blocks_of_limited_size() -> None:
     whole = schedule.arms
     while followed < schedule.n_pulls:
         block = follower.ask(schedule.n_pulls - followed)
-        assert block.size <= LONGEST_BLOCK
+        assert block.size <= MAX_BLOCK
         np.testing.assert_array_equal(block, whole[followed : followed + block.size])
         follower.tell(np.zeros(block.size))
         followed += block.size

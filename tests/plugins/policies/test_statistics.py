@@ -7,8 +7,8 @@ import pytest
 
 from bdes_framework import FloatArray, Instance, Problem, simulate
 from bdes_policies import estimate_lam
-from bdes_policies.exploration.finding import Pair, estimation_phase
-from bdes_policies.exploration.phases import Reader
+from bdes_policies.exploration.lambda_search import Pair, estimation_phase
+from bdes_policies.exploration.phases import PhaseReader
 from tests.support.noiseless import PLUGINS, array, build, diagnostics_of, play, problem_of
 
 RUNS = 300
@@ -96,14 +96,14 @@ def test_benchmarks_in_turn_scatter_the_scale_less_than_random_ones() -> None:
 def test_the_pulls_for_an_estimate_of_lam_determine_it(in_blocks: bool, lam: float) -> None:
     instance = Instance([0.9, 0.5], [0.1, 0.9], lam)
     phase = estimation_phase(Pair(0, 1, 0.0, 0.0), settle=60, samples=400, in_blocks=in_blocks)
-    exact = Reader(phase)
+    exact = PhaseReader(phase)
     exact.take(instance.expected_rewards(exact.arms(phase.n_pulls)))
     means = (exact.sums / 400).tolist()
     assert estimate_lam(*means).lam == pytest.approx(lam, abs=0.02)  # the first samples settle
     found = []
     for seed in range(200):
         world = PLUGINS.environment("bernoulli", seed=seed, r=[0.9, 0.5], b=[0.1, 0.9], lam=lam)
-        reader = Reader(phase)
+        reader = PhaseReader(phase)
         reader.take(world.pull(reader.arms(phase.n_pulls)).rewards)
         after, settled, alternating = (reader.sums / 400).tolist()
         found.append(estimate_lam(after, settled, alternating, 400))

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.random import Generator as RandomGenerator
 
 from bdes_framework import FloatArray, Problem
-from bdes_policies.exploration.phases import NOT_SAMPLED, Phase, Run, one_arm
-from bdes_policies.exploration.rate import RateEstimate, estimate_lam
-from bdes_policies.exploration.scripted import Notes
+from bdes_policies.exploration.lambda_estimate import RateEstimate, estimate_lam
+from bdes_policies.exploration.phased_policy import DiagnosticsDict
+from bdes_policies.exploration.phases import NOT_SAMPLED, Phase, PhaseStep, one_arm
 from bdes_policies.exploration.tuning import Tuning
 
 Found = TypeVar("Found")
@@ -31,29 +31,31 @@ class Pair(NamedTuple):
     """Mean reward of the first when they alternate, in the test: over 2n samples."""
 
 
-class Finder:
+class LambdaSearch:
     """Finds out lam, and keeps the phases it played for when lam is known.
 
     Parameters
     ----------
     problem : Problem
         Its numbers of arms and rounds.
-    tuning : "paper" or "balanced"
+    tuning : Literal["paper", "balanced"]
         Whose lengths and thresholds.
     budget : int
         How many rounds all of it may take.
-    notes : dict
+    diagnostics : dict
         Where everything is written down.
     """
 
-    def __init__(self, problem: Problem, tuning: Tuning, budget: int, notes: Notes) -> None:
+    def __init__(
+        self, problem: Problem, tuning: Tuning, budget: int, diagnostics: DiagnosticsDict
+    ) -> None:
         self.played: list[Phase] = []
         self._n_arms = problem.n_arms
         self._horizon = problem.horizon
         self._log_horizon = math.log(problem.horizon)
         self._paper = tuning == "paper"
         self._budget = budget
-        self._notes = notes
+        self._diagnostics = diagnostics
         # What "balanced" allows the test, and all estimates together: the regret to expect.
         self._allowance = int(2 * math.cbrt(problem.n_arms * float(problem.horizon) ** 2))
         self._n = self._test_length()
@@ -81,7 +83,7 @@ class Finder:
         alternating[other] = alone[other]
         thresholds = self._thresholds(alone, alternating, n)
         gaps = alone - alternating
-        self._notes.update(
+        self._diagnostics.update(
             mu=alone, mu_alternating=alternating, other_arm=other, thresholds=thresholds
         )
         beyond = np.where(np.abs(gaps) > thresholds, np.abs(gaps), 0.0)
@@ -95,7 +97,7 @@ class Finder:
         whole = int(math.cbrt(self._horizon / self._n_arms) ** 2)
         most = self._budget // 2 if self._paper else min(self._budget // 2, self._allowance)
         n = min(whole, most // (8 * self._n_arms - 6))
-        self._notes.update(test_length=n, test_length_asked=whole)
+        self._diagnostics.update(test_length=n, test_length_asked=whole)
         return n
 
     def _thresholds(self, alone: FloatArray, alternating: FloatArray, n: int) -> FloatArray:
@@ -118,7 +120,7 @@ class Finder:
             now = self._estimate((yield from self._play(phase)), samples, pair)
             unclipped.append(now.unclipped)
             taken.append(samples)
-            self._notes.update(
+            self._diagnostics.update(
                 lam_estimates=np.array(unclipped),
                 lam_samples=np.array(taken),
                 lam_denominator=now.denominator,
@@ -126,12 +128,12 @@ class Finder:
                 lam_settle=settle,
             )
             if before is not None and self._agree(before, now, pair, settle):
-                self._notes["lam_agreed"] = True
+                self._diagnostics["lam_agreed"] = True
                 return max(before.lam, slowest)
             before, settle = now, 2 * settle
         if before is None:
             return None
-        self._notes["lam_agreed"] = False
+        self._diagnostics["lam_agreed"] = False
         tolerance = self._tolerance(settle // 2, before)
         return max(before.lam, slowest) if _plausible(before, pair, tolerance) else slowest
 
@@ -177,7 +179,7 @@ def _test_phase(n_arms: int, other: int, n: int) -> Phase:
     """Return the test: slot i sums n rewards of i alone, slot K + i the 2n before the other."""
     alone = [(1, [one_arm(i, n), one_arm(i, n, i)]) for i in range(n_arms)]
     alternating = [
-        (1, [Run(i, other, 2 * n), Run(i, other, 4 * n, n_arms + i)])
+        (1, [PhaseStep(i, other, 2 * n), PhaseStep(i, other, 4 * n, n_arms + i)])
         for i in range(n_arms)
         if i != other
     ]
@@ -195,14 +197,14 @@ def estimation_phase(pair: Pair, settle: int, samples: int, *, in_blocks: bool) 
         loops = [
             (m, [one_arm(j, n), one_arm(i, 1, 0)]),
             (m, [one_arm(j, n), one_arm(i, n), one_arm(i, 1, 1)]),
-            (m, [one_arm(i, n), Run(i, j, 2 * n), one_arm(i, 1, 2)]),
+            (m, [one_arm(i, n), PhaseStep(i, j, 2 * n), one_arm(i, 1, 2)]),
         ]
     else:
         loops = [
             (1, [one_arm(j, n)]),
             (m, [one_arm(j, n), one_arm(i, 1, 0)]),
             (1, [one_arm(i, n), one_arm(i, m, 1)]),
-            (1, [Run(i, j, 2 * n), Run(i, j, 2 * m, 2, NOT_SAMPLED)]),
+            (1, [PhaseStep(i, j, 2 * n), PhaseStep(i, j, 2 * m, 2, NOT_SAMPLED)]),
         ]
     return Phase.of(loops, n_slots=3)
 

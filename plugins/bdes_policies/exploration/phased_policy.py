@@ -2,7 +2,7 @@
 
 A script is a generator that reads like the paper's box: it yields a phase, is sent the
 phase's sums when all of its rewards have been told, and returns the policy that plays the
-rest. :class:`Scripted` makes a policy of it that asks and tells in blocks of any size, and
+rest. :class:`PhasedPolicy` makes a policy of it that asks and tells in blocks of any size, and
 that plays fused, which is where a script hands over to a policy with a loop of its own.
 """
 
@@ -25,15 +25,15 @@ from bdes_framework import (
     World,
     sweep_block,
 )
-from bdes_policies.exploration.phases import Phase, Reader, check_told
+from bdes_policies.exploration.phases import Phase, PhaseReader, check_rewards
 
-LONGEST_BLOCK = 1 << 16
-"""Arms returned at once at most, so that memory stays flat whatever limit is asked with."""
+MAX_BLOCK = 1 << 16
+"""Arms returned at once at most, so that weights stays flat whatever limit is asked with."""
 
-Script: TypeAlias = Generator[Phase, FloatArray, Policy]
+PhaseGenerator: TypeAlias = Generator[Phase, FloatArray, Policy]
 """Yields phases, is sent their sums, returns who plays the rest."""
 
-Notes: TypeAlias = dict[str, DiagnosticValue]
+DiagnosticsDict: TypeAlias = dict[str, DiagnosticValue]
 """What a script wants to show; it adds to them as it goes."""
 
 
@@ -50,12 +50,12 @@ class FollowSchedule:
         """Return the next part of the schedule: at most ``limit`` arms of one segment."""
         if self._left == 0:
             raise ContractError("asked for more rounds than the problem's horizon has")
-        self._asked = n = min(limit, self._left, LONGEST_BLOCK)
+        self._asked = n = min(limit, self._left, MAX_BLOCK)
         return self._arms[self._offset : self._offset + n].copy()
 
     def tell(self, rewards: FloatArray) -> None:
         """Move on by as many pulls as were played."""
-        check_told(rewards, self._asked)
+        check_rewards(rewards, self._asked)
         self._asked = 0
         self._left -= rewards.size
         self._offset = (self._offset + rewards.size) % self._period
@@ -68,33 +68,33 @@ class FollowSchedule:
             return
         self._left, self._offset, self._period = segment.n_pulls, 0, segment.arms.size
         # Repeated as far as a block from anywhere in the first repeat can reach.
-        repeats = min(segment.repeats, 1 + -(-LONGEST_BLOCK // self._period))
+        repeats = min(segment.repeats, 1 + -(-MAX_BLOCK // self._period))
         self._arms = np.tile(segment.arms, repeats)
 
 
-class Scripted:
+class PhasedPolicy:
     """The policy that a script describes.
 
     Parameters
     ----------
     script : generator
         Yields phases of at least one pull, or empty ones, which are skipped.
-    notes : dict
+    diagnostics : dict
         What the script shows of its workings; the script writes, this only reads.
     """
 
-    def __init__(self, script: Script, notes: Notes) -> None:
+    def __init__(self, script: PhaseGenerator, diagnostics: DiagnosticsDict) -> None:
         self._script = script
-        self._notes = notes
-        self._reader: Reader | None = None
+        self._diagnostics = diagnostics
+        self._reader: PhaseReader | None = None
         self._last: Policy | None = None
         self._fused: FusedPolicy | None = None
-        self._go_on(None)
+        self._advance(None)
 
     def ask(self, limit: int) -> IntArray:
         """Return the next arms of the phase, or what the last policy asks for."""
         if self._reader is not None:
-            return self._reader.arms(min(limit, self._reader.left, LONGEST_BLOCK))
+            return self._reader.arms(min(limit, self._reader.left, MAX_BLOCK))
         assert self._last is not None
         return self._last.ask(limit)
 
@@ -106,7 +106,7 @@ class Scripted:
             return
         self._reader.take(rewards)
         if self._reader.left == 0:
-            self._go_on(self._reader.sums)
+            self._advance(self._reader.sums)
 
     def play(self, world: World, record: Record) -> None:
         """Play a whole block, phase by phase, in compiled sweeps."""
@@ -125,12 +125,14 @@ class Scripted:
             done += arms.size
 
     def diagnostics(self) -> Diagnostics:
-        """Return the script's notes, and what the last policy shows.
+        """Return the script's diagnostics, and what the last policy shows.
 
-        Notes keep their names; what the last policy shows under one of them is ``inner_…``.
+        Names of the script stay; what the last policy shows under one of them is ``inner_…``.
         """
-        shown = dict(self._notes)
-        last = self._last.diagnostics() if isinstance(self._last, HasDiagnostics) else Notes()
+        shown = dict(self._diagnostics)
+        last: Diagnostics = (
+            self._last.diagnostics() if isinstance(self._last, HasDiagnostics) else {}
+        )
         for name, value in last.items():
             while name in shown:
                 name = f"inner_{name}"
@@ -140,7 +142,7 @@ class Scripted:
             for name, value in shown.items()
         }
 
-    def _go_on(self, sums: FloatArray | None) -> None:
+    def _advance(self, sums: FloatArray | None) -> None:
         self._reader = None
         try:
             phase = next(self._script) if sums is None else self._script.send(sums)
@@ -150,7 +152,7 @@ class Scripted:
             self._last = end.value
             self._fused = self._last if isinstance(self._last, FusedPolicy) else None
         else:
-            self._reader = Reader(phase)
+            self._reader = PhaseReader(phase)
 
 
 def _rounds(world: World, record: Record, start: int, stop: int) -> tuple[World, Record]:

@@ -1,0 +1,138 @@
+"""Explore-then-commit: the parameters, the task and the final plan of both variants."""
+
+import numpy as np
+from attrs import field, frozen
+from attrs.validators import ge, gt, le, lt, optional
+
+from bdes_framework import (
+    ContractError,
+    FloatArray,
+    Instance,
+    InvalidValueError,
+    Planner,
+    PlannerRef,
+    Policy,
+    PolicyContext,
+    Problem,
+    Schedule,
+    is_integer,
+    is_number,
+)
+from bdes_policies.exploration.phased_policy import DiagnosticsDict, FollowSchedule
+from bdes_policies.exploration.phases import StateWeights
+from bdes_policies.exploration.tuning import (
+    Lengths,
+    Tuning,
+    exploration_budget,
+    lengths,
+)
+
+_MAX_PLAN_TEXT = 200
+
+
+@frozen
+class ExploreThenCommitConfig:
+    """Fields shared by ``etc`` and ``etc-unknown-arm``, whose docstrings describe them."""
+
+    planner: PlannerRef = "certified"
+    tuning: Tuning = "balanced"
+    epsilon: float | None = field(default=None, validator=optional([is_number, gt(0), le(1)]))
+    samples: int | None = field(default=None, validator=optional([is_integer, ge(1)]))
+    explore_at_most: float = field(default=0.5, validator=[is_number, gt(0), lt(1)])
+
+
+@frozen(eq=False)
+class Task:
+    """A problem to explore and commit to, possibly after other pulls.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its horizon is the rounds that are left.
+    lam : float
+        The evolution rate, known or estimated.
+    planner : Planner
+        What plans for the estimates.
+    weights : StateWeights
+        Weights in the state of the arms pulled before, if any; exploring adds to it.
+    diagnostics : dict[str, DiagnosticValue]
+        Where estimates, lengths and decisions are written down.
+    """
+
+    problem: Problem
+    lam: float
+    planner: Planner
+    weights: StateWeights
+    diagnostics: DiagnosticsDict
+
+    @classmethod
+    def with_known_lam(
+        cls, name: str, config: ExploreThenCommitConfig, context: PolicyContext
+    ) -> "Task":
+        """Return the task of a policy that needs lam; raise if the problem does not say it."""
+        problem = context.problem
+        if problem.lam is None:
+            raise InvalidValueError(f"{name} needs to know lam; without it, use unknown-lambda")
+        lam, planner = float(problem.lam), context.planner(config.planner)
+        weights = StateWeights(problem.n_arms, lam)
+        return cls(problem, lam, planner, weights, {"tuning": config.tuning})
+
+    def choose_lengths(self, config: ExploreThenCommitConfig, factor: float = 1.0) -> Lengths:
+        """Return how long to explore; with no room for it, 0 samples."""
+        chosen = lengths(
+            self.problem,
+            self.lam,
+            config.tuning,
+            exploration_budget(self.problem, config.explore_at_most),
+            epsilon=config.epsilon,
+            samples=config.samples,
+            factor=factor,
+        )
+        self.diagnostics.update(chosen.diagnostics())
+        if chosen.samples == 0:
+            self.diagnostics["plan"] = "all arms in turn: no room to explore"
+        return chosen
+
+
+def round_robin(n_arms: int, rounds: int) -> Policy:
+    """Return the policy that plays all arms in turn: what to do when nothing is known."""
+    return FollowSchedule(Schedule.cycle(np.arange(n_arms), rounds))
+
+
+def follow_plan(
+    task: Task, r_hat: FloatArray, b_hat: FloatArray, state: float, rounds: int
+) -> Policy:
+    """Return the policy that plays the best schedule for the estimates.
+
+    Parameters
+    ----------
+    task : Task
+        Its planner plans.
+    r_hat, b_hat : FloatArray, shape (K,)
+        The arms as estimated.
+    state : float
+        The state that the arms really pulled have led to, under the estimates.
+    rounds : int
+        How many are really left.
+    """
+    diagnostics = task.diagnostics
+    diagnostics["state"] = state
+    if not r_hat.any():
+        diagnostics["plan"] = "all arms in turn: none has paid"
+        return round_robin(r_hat.size, rounds)
+    plan = task.planner.plan(Instance(r_hat, b_hat, task.lam, state), rounds)
+    if plan.schedule.n_pulls != rounds:
+        raise ContractError(
+            f"the planner was asked for {rounds} pulls and returned {plan.schedule.n_pulls}"
+        )
+    text = str(plan.schedule)
+    diagnostics["plan"] = text if len(text) <= _MAX_PLAN_TEXT else f"{text[:_MAX_PLAN_TEXT]}…"
+    diagnostics["plan_value"] = plan.value
+    diagnostics["plan_gap"] = plan.gap
+    return FollowSchedule(plan.schedule)
+
+
+def ratio(numerators: FloatArray, denominators: FloatArray, highest: float) -> FloatArray:
+    """Return quotients, at most ``highest``; 0 where the denominator is 0."""
+    whole = np.where(denominators > 0, denominators, 1.0)
+    return np.where(denominators > 0, np.minimum(numerators / whole, highest), 0.0)
