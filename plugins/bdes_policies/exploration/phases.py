@@ -101,6 +101,8 @@ class PhaseReader:
         self._phase = phase
         # Loop, repeat, step, and pulls done in that step.
         self._cursor = np.zeros(4, dtype=np.int64)
+        if phase.n_pulls:
+            self._cursor[2] = phase.loops[0, 0]
         self.sums = np.zeros(phase.n_slots)
         self.left = phase.n_pulls
         self._asked = 0
