@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from bdes_framework.fitting.parametrisation import RatePrediction as RatePrediction
     from bdes_framework.fitting.readers import Columns as Columns
     from bdes_framework.fitting.readers import read_log as read_log
+    from bdes_framework.interfaces import AnytimePlanner as AnytimePlanner
     from bdes_framework.interfaces import Benchmark as Benchmark
     from bdes_framework.interfaces import BuildContext as BuildContext
     from bdes_framework.interfaces import Diagnostics as Diagnostics
@@ -131,10 +132,10 @@ _HOMES = {
     "fitting.forecast": "Forecast forecast",
     "fitting.goodness": "GoodnessOfFit",
     "plugin.hookspecs": "API_VERSION hookimpl",
-    "interfaces": "Benchmark BuildContext Diagnostics DiagnosticValue Engine EngineRef Environment"
-    " EnvironmentRef FusedEnvironment FusedPolicy HasBenchmark HasDiagnostics HasInstance Kind"
-    " NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef"
-    " Reference",
+    "interfaces": "AnytimePlanner Benchmark BuildContext Diagnostics DiagnosticValue Engine"
+    " EngineRef Environment EnvironmentRef FusedEnvironment FusedPolicy HasBenchmark"
+    " HasDiagnostics HasInstance Kind NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef"
+    " Policy PolicyContext PolicyRef Reference",
     "model.compiling": "compiled",
     "model.hull": "hull_of_arms pareto_arms",
     "model.rounds": "Record World finite_rewards play_round reward_in_unit_interval sweep_block"

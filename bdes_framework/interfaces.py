@@ -299,6 +299,19 @@ class HasDiagnostics(Protocol):
 
 
 @runtime_checkable
+class AnytimePlanner(Planner, Protocol):
+    """A planner that can stop early with a plan: what a time limit needs."""
+
+    def improving_plans(self, instance: Instance, horizon: int) -> Iterator[Plan]:
+        """Yield plans made with ever more effort, each about twice that of the one before.
+
+        Each has a value and an upper bound that hold, as what ``plan`` returns has; the last,
+        if there is one, is as good as ``plan`` would make it. Effort is counted, not timed, so
+        the same plans come on every machine.
+        """
+
+
+@runtime_checkable
 class FusedEnvironment(Environment, Protocol):
     """An environment that can lay its luck open for a fused policy."""
 

@@ -1,12 +1,15 @@
 """A plan with what people ask of it: each arm's share, and the lift over simpler schedules."""
 
+import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from attrs import frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
-from bdes_framework.interfaces import Plan, Reference
+from bdes_framework._internal.text import class_path
+from bdes_framework.errors import ContractError, InvalidValueError
+from bdes_framework.interfaces import AnytimePlanner, Plan, Planner, Reference
 from bdes_framework.model.instance import Instance
 from bdes_framework.plugin.plugins import Plugins
 
@@ -56,8 +59,17 @@ def report_plan(
     horizon: int,
     planner: Reference = "certified",
     against: Sequence[str] = ("best-fixed", "greedy"),
+    *,
+    seconds: float | None = None,
 ) -> PlanReport:
     """Plan, and value what simpler planners would do.
+
+    With ``seconds``, stop planning after about that long with the best plan so far.
+
+    Raises
+    ------
+    InvalidValueError
+        If there is a time limit and the planner is no :class:`AnytimePlanner`.
 
     Examples
     --------
@@ -67,7 +79,11 @@ def report_plan(
     >>> report.shares.round(2).tolist(), round(report.lift("best-fixed"), 2)
     ([0.34, 0.66], 0.24)
     """
-    plan = plugins.planner(planner).plan(instance, horizon)
+    chosen = plugins.planner(planner)
+    if seconds is None:
+        plan = chosen.plan(instance, horizon)
+    else:
+        plan = _plan_within(chosen, instance, horizon, seconds)
     return PlanReport(
         instance=instance,
         plan=plan,
@@ -76,3 +92,21 @@ def report_plan(
             name: plugins.planner(name).plan(instance, horizon).value for name in against
         },
     )
+
+
+def _plan_within(planner: Planner, instance: Instance, horizon: int, seconds: float) -> Plan:
+    """Return the best plan found in about ``seconds``; the clock decides nothing else."""
+    if not isinstance(planner, AnytimePlanner):
+        raise InvalidValueError(
+            f"planner {class_path(planner)} cannot stop early: it has no improving_plans"
+        )
+    begin, best = time.monotonic(), None
+    for plan in planner.improving_plans(instance, horizon):
+        if best is None or plan.gap <= best.gap:
+            best = plan
+        # The next plan takes about twice as long as this one.
+        if 3 * (time.monotonic() - begin) > seconds:
+            break
+    if best is None:
+        raise ContractError(f"planner {class_path(planner)}: improving_plans yielded no plan")
+    return best

@@ -2,12 +2,10 @@
 
 import csv
 import json
-import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import attrs
 import click
 import numpy as np
 from rich.console import Console
@@ -18,19 +16,15 @@ from rich.text import Text
 from bdes_framework._internal.arrays import FloatArray
 from bdes_framework._internal.files import replace_file
 from bdes_framework._internal.text import one_line, quoted
-from bdes_framework.errors import ConfigError, Mistake
 from bdes_framework.experiment.arms import ArmsFile, read_arms
-from bdes_framework.interfaces import Kind
 from bdes_framework.model.instance import Instance
 from bdes_framework.planning import PlanReport, report_plan
 from bdes_framework.plugin.load import load_plugins
-from bdes_framework.plugin.plugins import Plugins
 
 _BARS = "▁▂▃▄▅▆▇█"
-_SHOWN = 50
+_SHOWN_STATES = 50
 _BLOCK = 1 << 16
-_LARGEST_JSON = 10_000_000
-_FIRST_WORK = 1 << 22
+_MAX_JSON_ROUNDS = 10_000_000
 
 
 @click.command()
@@ -41,12 +35,23 @@ _FIRST_WORK = 1 << 22
 @click.option("--q0", type=float, help="The state at the first pull; 1 by default.")
 @click.option("--horizon", "-T", type=click.IntRange(min=1), required=True, help="How many pulls.")
 @click.option("--planner", default="certified", show_default=True, metavar="NAME")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
-              help="A parameter of the planner, such as gap=1e-6.")  # fmt: skip
-@click.option("--seconds", type=click.FloatRange(min=0, min_open=True),
-              help="Stop looking after about this long, with the best plan so far.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path),
-              help="Write every round as .csv or .json: arm, state, expected reward.")  # fmt: skip
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A parameter of the planner, such as gap=1e-6.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Stop looking after about this long, with the best plan so far.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write every round as .csv or .json: arm, state, expected reward.",
+)
 def plan(
     file: Path | None,
     r: str | None,
@@ -62,17 +67,20 @@ def plan(
     """Plan the best schedule for known arms, from FILE (TOML, or CSV with r and b) or flags."""
     if out is not None and out.suffix not in (".csv", ".json"):
         raise click.UsageError(f"--out must end in .csv or .json, got {quoted(out.name)}")
-    if out is not None and out.suffix == ".json" and horizon > _LARGEST_JSON:
-        raise click.UsageError(f"JSON holds {_LARGEST_JSON:,} rounds at most; write a .csv")
+    if out is not None and out.suffix == ".json" and horizon > _MAX_JSON_ROUNDS:
+        raise click.UsageError(f"JSON holds {_MAX_JSON_ROUNDS:,} rounds at most; write a .csv")
     known = ArmsFile([], []) if file is None else read_arms(file)
     instance = _instance(known, r, b, lam, q0)
-    plugins = load_plugins()
     ref: dict[str, object] = {"use": planner, **_settings(settings)}
     console = Console()
-    with Progress(TextColumn("planning {task.description}"), *Progress.get_default_columns()[1:2],
-                  console=Console(stderr=True), transient=True) as progress:  # fmt: skip
+    with Progress(
+        TextColumn("planning {task.description}"),
+        *Progress.get_default_columns()[1:2],
+        console=Console(stderr=True),
+        transient=True,
+    ) as progress:
         progress.add_task(f"{horizon:,} pulls of {instance.n_arms} arms", total=None)
-        report = _within(plugins, instance, horizon, ref, seconds)
+        report = report_plan(load_plugins(), instance, horizon, ref, seconds=seconds)
     _show(console, report, horizon, known.names or [])
     if out is not None:
         _write(report, horizon, out)
@@ -114,32 +122,6 @@ def _settings(pairs: tuple[str, ...]) -> dict[str, object]:
     return found
 
 
-def _within(
-    plugins: Plugins,
-    instance: Instance,
-    horizon: int,
-    ref: dict[str, object],
-    seconds: float | None,
-) -> PlanReport:
-    """Plan with ever more work until the plan is as good as asked, or the time is up.
-
-    The clock only decides when to stop asking for more: each plan is the one its work gives.
-    """
-    if seconds is None:
-        return report_plan(plugins, instance, horizon, ref)
-    entry, _ = plugins.resolve(Kind.PLANNER, ref)
-    if "work" not in {field.name for field in attrs.fields(entry.config)}:
-        raise ConfigError([Mistake("", f"planner {entry.name!r} cannot stop early (no 'work')")])
-    begin, work = time.monotonic(), _FIRST_WORK
-    while True:
-        report = report_plan(plugins, instance, horizon, ref | {"work": work})
-        spent = time.monotonic() - begin
-        reached = report.plan.diagnostics.get("gap_reached", True)
-        if reached or 3 * spent > seconds:  # the next try takes about twice as long
-            return report
-        work *= 2
-
-
 def _show(console: Console, report: PlanReport, horizon: int, names: Sequence[str]) -> None:
     plan = report.plan
     table = Table.grid(padding=(0, 2))
@@ -168,16 +150,13 @@ def _show(console: Console, report: PlanReport, horizon: int, names: Sequence[st
         texts = (str(arm), *(f"{n:.4g}" for n in numbers), f"{report.shares[arm]:.1%}", name)
         shares.add_row(*map(Text, texts))
     console.print(shares)
-    first = report.rounds(0, min(_SHOWN, horizon))[1]
+    first = report.rounds(0, min(_SHOWN_STATES, horizon))[1]
     console.print(Text(f"state, first {first.size} pulls  {_spark(first)}"))
-    if horizon > _SHOWN:
-        last = report.rounds(horizon - min(_SHOWN, horizon - _SHOWN), horizon)[1]
+    if horizon > _SHOWN_STATES:
+        last = report.rounds(horizon - min(_SHOWN_STATES, horizon - _SHOWN_STATES), horizon)[1]
         console.print(Text(f"state, last {last.size} pulls   {_spark(last)}"))
-    console.print(Text(f"(from 0 to {_highest(report):g})", style="dim"))
-
-
-def _highest(report: PlanReport) -> float:
-    return max(report.instance.q0, float(report.instance.b.max()))
+    highest = max(report.instance.q0, float(report.instance.b.max()))
+    console.print(Text(f"(from 0 to {highest:g})", style="dim"))
 
 
 def _spark(states: FloatArray) -> str:

@@ -2,6 +2,8 @@
 
 import math
 from contextlib import suppress
+from itertools import islice
+from unittest import SkipTest
 
 import numpy as np
 from attrs import frozen
@@ -9,7 +11,7 @@ from attrs import frozen
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
-from bdes_framework.interfaces import Kind, Plan, Planner
+from bdes_framework.interfaces import AnytimePlanner, Kind, Plan, Planner
 from bdes_framework.model.instance import Instance
 from bdes_framework.testing.assertions import (
     PromiseBrokenError,
@@ -250,6 +252,18 @@ def diagnostics_are_flat(subject: Subject, scenario: PlannerScenario) -> None:
     assert_flat(_planned(subject, scenario).diagnostics)
 
 
+@SUITE.over(*SMALL)
+def improving_plans_hold(subject: Subject, scenario: PlannerScenario) -> None:
+    """Every plan of an AnytimePlanner keeps what is promised of plans; there is at least one."""
+    planner = _build(subject, scenario)
+    if not isinstance(planner, AnytimePlanner):
+        raise SkipTest("it cannot stop early")
+    plans = list(islice(planner.improving_plans(_copy(scenario.instance), scenario.horizon), 5))
+    assert_that(bool(plans), "at least one plan", "none")
+    for plan in plans:
+        _assert_plan(plan, scenario)
+
+
 def _numbers(plan: Plan) -> FloatArray:
     return np.array([plan.value, plan.upper_bound])
 
@@ -258,7 +272,10 @@ def _numbers(plan: Plan) -> FloatArray:
 
 
 def _assert_everything(subject: Subject, scenario: PlannerScenario) -> None:
-    plan = _planned(subject, scenario)
+    _assert_plan(_planned(subject, scenario), scenario)
+
+
+def _assert_plan(plan: Plan, scenario: PlannerScenario) -> None:
     _assert_numbers(plan)
     _assert_pull_count(plan, scenario)
     _assert_arms_exist(plan, scenario)

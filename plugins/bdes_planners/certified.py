@@ -5,6 +5,7 @@ taken.
 """
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from attrs import define, evolve, frozen
@@ -46,6 +47,7 @@ _SETTLING = 10.0
 _LITTLE = 0.02
 """The share of the gap that a shorter cycle may cost."""
 _NO_LIMIT = 2**62
+_FIRST_WORK = 1 << 22
 
 
 @frozen
@@ -202,6 +204,16 @@ class Certified:
         search = _Search(instance, problem, horizon, self._gap, self._work, schedule, value)
         _run(search, tolerance)
         return search.plan()
+
+    def improving_plans(self, instance: Instance, horizon: int) -> Iterator[Plan]:
+        """Yield plans with ever more work, until one reaches the gap or all work is used."""
+        work = min(_FIRST_WORK, self._work)
+        while True:
+            plan = Certified(self._gap, work).plan(instance, horizon)
+            yield plan
+            if plan.diagnostics["gap_reached"] or work == self._work:
+                return
+            work = min(2 * work, self._work)
 
 
 def _run(search: _Search, tolerance: float) -> None:

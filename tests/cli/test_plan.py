@@ -3,6 +3,7 @@
 import csv
 import itertools
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -95,11 +96,48 @@ def test_a_wrong_request_exits_2_without_a_traceback(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_time_limit_gives_the_best_plan_so_far() -> None:
+def test_seconds_stops_with_the_best_plan() -> None:
     arms = ("--r", "0.9,0.3,0.6", "--b", "0.1,1,0.65", "--lam", "0.001", "-T", "100000")
     done = command("plan", *arms, "--set", "gap=1e-9", "--seconds", "0.01")
     assert done.returncode == 0, done.stderr
     assert "upper bound" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("seconds", "n_plans", "gap"), [(1e-9, 1, 0.5), (100.0, 3, 0.1), (None, 0, 0.1)]
+)
+def test_report_plan_stops_at_seconds(
+    monkeypatch: pytest.MonkeyPatch, seconds: float | None, n_plans: int, gap: float
+) -> None:
+    yielded = []
+
+    class Improving:
+        def plan(self, instance: bdes.Instance, horizon: int) -> bdes.Plan:
+            return self.plan_with(instance, horizon, 0.1)
+
+        def plan_with(self, instance: bdes.Instance, horizon: int, gap: float) -> bdes.Plan:
+            value = instance.value([0] * horizon)
+            return bdes.Plan(bdes.Schedule.cycle([0], horizon), value, value / (1 - gap))
+
+        def improving_plans(self, instance: bdes.Instance, horizon: int) -> Iterator[bdes.Plan]:
+            for gap in (0.5, 0.1, 0.2):
+                yielded.append(gap)
+                yield self.plan_with(instance, horizon, gap)
+
+    plugins = bdes.load_plugins()
+    monkeypatch.setattr(type(plugins), "planner", lambda *_: Improving())
+    report = bdes.report_plan(plugins, bdes.Instance([0.5], [1.0], 0.5), 5, seconds=seconds)
+    assert report.plan.gap == pytest.approx(gap)
+    assert len(yielded) == n_plans
+
+
+def test_improving_plans_ends_at_the_work() -> None:
+    instance = bdes.Instance([0.9, 0.3, 0.6], [0.1, 1.0, 0.65], 0.001)
+    for work in (10_000, 6_000_000):
+        planner = bdes.load_plugins().planner("certified", gap=1e-12, work=work)
+        assert isinstance(planner, bdes.AnytimePlanner)
+        *_, last = planner.improving_plans(instance, 20_000)
+        assert last.value == planner.plan(instance, 20_000).value
 
 
 def test_a_report_s_rounds_are_the_plan_s_without_expanding_what_came_before() -> None:

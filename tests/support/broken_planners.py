@@ -7,7 +7,7 @@ kept to long horizons, which only the general checks ask for.
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -174,6 +174,12 @@ class Unlocks(Good):
 class Nested(Good):
     def plan(self, instance: Instance, horizon: int) -> Any:
         return evolve(super().plan(instance, horizon), diagnostics={"gaps": [0.1, 0.2]})
+
+
+@subject("improving-plans-hold")
+class NeverPlans(Good):
+    def improving_plans(self, instance: Instance, horizon: int) -> Iterator[Plan]:
+        return iter(())
 
 
 @subject("plans-a-single-round")

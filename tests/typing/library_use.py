@@ -6,6 +6,7 @@ from attrs import frozen
 
 import bdes_framework as bdes
 import bdes_framework.testing as kit
+from bdes_planners.certified import Certified
 
 
 @frozen
@@ -46,6 +47,9 @@ def simulate_and_plan(plugins: bdes.Plugins, instance: bdes.Instance) -> None:
     assert_type(plan, bdes.Plan)
     assert_type(plan.arms, bdes.IntArray)
     assert_type(plan.upper_bound, float)
+    assert_type(bdes.report_plan(plugins, instance, 10, seconds=1.0), bdes.PlanReport)
+    planner: bdes.AnytimePlanner = Certified()
+    assert_type(next(planner.improving_plans(instance, 10)), bdes.Plan)
 
 
 def check_it(plugins: bdes.Plugins) -> None:
