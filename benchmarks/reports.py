@@ -8,9 +8,8 @@ from pathlib import Path
 from rich.console import Console
 
 import bdes_framework as bdes
-from bdes_framework.report.bundle import vega_script
 from bdes_framework.report.data import RunData
-from bdes_framework.report.page import Settings, report_page
+from bdes_framework.report.page import Settings, report_page, vega_script
 from benchmarks.measure import Row, print_rows
 
 POLICIES = ("ucb1", "etc", "thompson", "exp3", "exp3p", "aae", "sticky", "uniform")

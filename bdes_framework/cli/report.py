@@ -1,9 +1,10 @@
-"""``bdes report`` and ``bdes plot``: a run as one HTML page, and its charts as pictures."""
+"""``bdes report`` and ``bdes plot``: write a run as an HTML page, or one chart as a picture."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,7 +16,7 @@ _FILE = click.Path(path_type=Path)
 
 
 def need_charts() -> None:
-    """Refuse to begin without what draws charts."""
+    """Raise UsageError if the packages of the extra ``report`` are missing."""
     missing = [name for name in ("altair", "jinja2", "vl_convert") if find_spec(name) is None]
     if missing:
         raise click.UsageError(
@@ -43,12 +44,10 @@ def need_charts() -> None:
     help="How many cells to play again at most, to show their states and arms.",
 )
 @click.option("--overwrite", is_flag=True, help="Overwrite FILE even if it is no report.")
-def report(
-    run: Path, out: Path | None, experiment: Path | None, paths: int, overwrite: bool
-) -> None:  # fmt: skip
+def report(run: Path, **options: Any) -> None:
     """Write RUN as one HTML page: tables and interactive charts, for any browser, offline."""
     need_charts()
-    write_report(run, out, experiment=experiment, paths=paths, overwrite=overwrite)
+    write_report(run, **options)
 
 
 def write_report(
@@ -59,26 +58,23 @@ def write_report(
     paths: int = 60,
     overwrite: bool = False,
 ) -> None:
-    """Write a run's page and print where it is."""
+    """Write a run's page and print its path."""
     from bdes_framework.report.data import RunData
     from bdes_framework.report.page import MARK, Settings, report_page
 
-    found = load_run(run)
     file = out or run / "report.html"
-    if not overwrite:
-        _refuse_foreign(file, MARK)
-    try:
+    with load_run(run) as found:
+        if not overwrite:
+            _check_is_report(file, MARK)
         with _progress() as on_step:
             settings = Settings(paths=paths, experiment=experiment)
             page = report_page(RunData(found), settings, on_step)
-    finally:
-        found.close()
     replace_text(file, page)
     click.echo(str(file))
 
 
-def _refuse_foreign(file: Path, mark: str) -> None:
-    """Refuse to overwrite what is no report."""
+def _check_is_report(file: Path, mark: str) -> None:
+    """Raise UsageError if the file exists and is no report."""
     try:
         with file.open(encoding="utf-8", errors="replace") as opened:
             is_report = mark in opened.read(2_000)
@@ -92,7 +88,7 @@ def _refuse_foreign(file: Path, mark: str) -> None:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Show what is being done, on the terminal only."""
+    """Show progress, on a terminal only."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -138,12 +134,10 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
     help="For path: the file the run was made from, if it loads local modules.",
 )
 @click.option("--title", default="", help="A line above the chart.")
-@click.option("--width", type=click.IntRange(100, 4000), default=None, help="Of a panel, pixels.")
+@click.option("--width", type=click.IntRange(100, 4000), help="Of a panel, pixels.")
 @click.option("--height", type=click.IntRange(60, 4000), default=260, help="Of a panel, pixels.")
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light")
-def plot(
-    run: Path, chart: str, out: Path, width: int | None, **choices: object
-) -> None:  # fmt: skip
+def plot(run: Path, chart: str, out: Path, **choices: Any) -> None:
     """Save a chart of RUN as a picture."""
     form = out.suffix.lower().removeprefix(".")
     if form not in ("svg", "png"):
@@ -152,10 +146,7 @@ def plot(
     from bdes_framework.report.data import RunData
     from bdes_framework.report.pictures import Choice, picture, save
 
-    found = load_run(run)
-    try:
-        drawn = picture(RunData(found), chart, Choice(width=width or 0, **choices))  # type: ignore[arg-type]
-    finally:
-        found.close()
+    with load_run(run) as found:
+        drawn = picture(RunData(found), chart, Choice(**choices))
     replace_file(out, lambda path: save(drawn, path, form))
     click.echo(f"wrote {out}")

@@ -1,9 +1,9 @@
-"""What charts and tables show of a run: plain rows, computed once from what is stored."""
+"""Rows of charts and tables, computed from a stored run."""
 
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,30 +19,30 @@ from bdes_framework.experiment.summary import (
     estimate,
     summarise,
 )
-from bdes_framework.report.names import shown_names
+from bdes_framework.report.labels import clipped, numbered, shown_names, spread
+from bdes_framework.report.slopes import Promise, SlopeFit, table_1
 
 Row = dict[str, Any]
 """A row of a chart's data: names to strings and numbers."""
 
-MOST_POINTS = 60
+MAX_POINTS = 60
 """Checkpoints a curve keeps; more cannot be told apart in a chart."""
+
+MAX_SLOPE_NAME = 16
+"""Characters of a policy's name beside its slope; the slope must not be cut off."""
+
+MIN_SHARE = 1e-12
+"""Gaps below this are drawn here: a logarithmic axis has no zero."""
 
 REGRET, REWARD = "regret", "reward"
 
 
 @frozen
 class Panel:
-    """One environment at one horizon, and what its policies are measured by.
+    """One environment at one horizon, and the measure of its policies.
 
-    Parameters
-    ----------
-    environment : str
-        The environment's label.
-    horizon : int
-        How many rounds.
-    measure : str
-        ``"regret"`` where every finished cell has one, else ``"reward"``: the expected
-        reward a round.
+    The measure is ``"regret"`` where every finished cell has one, else ``"reward"``: the
+    expected reward per round.
     """
 
     environment: str
@@ -52,17 +52,10 @@ class Panel:
 
 @frozen
 class Standing:
-    """How one policy did in one panel, beside the best one.
+    """A policy's result in one panel, compared with the panel's best policy.
 
-    Parameters
-    ----------
-    result : Result
-        Its means and intervals.
-    behind : Estimate or None
-        How much less expected reward it has than the panel's best policy, replication by
-        replication; None for the best itself, and where nothing can be compared.
-    is_best : bool
-        Whether it has the highest mean expected reward of its panel.
+    ``behind`` is how much less expected reward it has than the best, replication by replication;
+    None for the best itself, and where nothing can be compared.
     """
 
     result: Result
@@ -71,13 +64,10 @@ class Standing:
 
     @property
     def is_tied(self) -> bool:
-        """Whether the interval of what it is behind by holds zero."""
-        behind = self.behind
-        return (
-            behind is not None
-            and behind.half_width is not None
-            and behind.mean <= behind.half_width
-        )
+        """Whether the interval of ``behind`` holds zero."""
+        if self.behind is None or self.behind.half_width is None:
+            return False
+        return self.behind.mean <= self.behind.half_width
 
 
 Place = tuple[str, int]
@@ -85,13 +75,7 @@ Place = tuple[str, int]
 
 
 class RunData:
-    """A run as reports see it: everything but its curves, which are read when asked for.
-
-    Parameters
-    ----------
-    run : Run
-        What to read.
-    """
+    """A run's results, read once; its curves are read when asked for."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -115,7 +99,7 @@ class RunData:
 
     @property
     def policies(self) -> list[str]:
-        """How those policies that have a figure are called in charts, in their order."""
+        """Shown names of the policies that have a result, in their order."""
         drawn = {result.policy for result in self.results if result.mean is not None}
         return [name for label, name in self.policy_names.items() if label in drawn]
 
@@ -128,16 +112,19 @@ class RunData:
         """Return one panel per environment and horizon, longest horizon first."""
         order = {label: i for i, label in enumerate(self.environment_names)}
         return [
-            Panel(environment, horizon, REGRET if self._has_regret(place) else REWARD)
+            Panel(*place, REGRET if self._has_regret(place) else REWARD)
             for place in sorted(self._results, key=lambda place: (-place[1], order[place[0]]))
-            for environment, horizon in (place,)
         ]
 
     def _has_regret(self, place: Place) -> bool:
         return all(r.error is not None or r.regret is not None for r in self._records[place])
 
+    def panel_name(self, environment: str, horizon: int) -> str:
+        """Return what an environment at a horizon is called in charts."""
+        return f"{self.environment_names[environment]}, T = {horizon:,}"
+
     def results_of(self, panel: Panel) -> list[Result]:
-        """Return the results of one panel that have a figure, in the experiment's order."""
+        """Return the results of one panel that have a mean, in the experiment's order."""
         return self._results[panel.environment, panel.horizon]
 
     def records_of(self, panel: Panel) -> list[CellSummary]:
@@ -150,7 +137,7 @@ class RunData:
         return float(value) if isinstance(value, int | float) else None
 
     def family_of(self, environment: str, horizon: int) -> str:
-        """Return what environments that differ in nothing but lam have in common."""
+        """Return an environment's parameters other than lam, as JSON."""
         table = self._tables.get((environment, horizon), {})
         return json.dumps({k: v for k, v in table.items() if k != "lam"}, sort_keys=True)
 
@@ -158,19 +145,15 @@ class RunData:
 # -- rows of charts -------------------------------------------------------------------------
 
 
-def curve_rows(data: RunData, panel: Panel, points: int = MOST_POINTS) -> list[Row]:
+def curve_rows(data: RunData, panel: Panel, points: int = MAX_POINTS) -> list[Row]:
     """Return mean curves with their 95 % intervals: a row per policy and checkpoint."""
     rows: list[Row] = []
     for result in data.results_of(panel):
         curves = data.run.curves(panel.environment, result.policy, panel.horizon)
         mean, half = _mean_and_half_width(_measured(curves, panel.measure))
-        names = {
-            "environment": data.environment_names[panel.environment],
-            "policy": data.policy_names[result.policy],
-        }
         rows += [
             {
-                **names,
+                **_names(data, result),
                 "round": int(curves.checkpoints[index]),
                 "value": float(mean[index]),
                 "low": float(mean[index] - half[index]),
@@ -179,6 +162,11 @@ def curve_rows(data: RunData, panel: Panel, points: int = MOST_POINTS) -> list[R
             for index in _thinned(curves.checkpoints.size, points)
         ]
     return rows
+
+
+def _names(data: RunData, result: Result) -> Row:
+    environment = data.environment_names[result.environment]
+    return {"environment": environment, "policy": data.policy_names[result.policy]}
 
 
 def _measured(curves: Curves, measure: str) -> FloatArray:
@@ -197,24 +185,19 @@ def _mean_and_half_width(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _thinned(n: int, most: int) -> list[int]:
-    """Return at most so many of n indices, evenly spread, first and last among them."""
+    """Return at most ``most`` of n indices, evenly spread, first and last among them."""
     return sorted({round(float(x)) for x in np.linspace(0, n - 1, min(n, most))})
 
 
 def final_rows(data: RunData, panel: Panel) -> list[Row]:
-    """Return each policy's figure at the horizon with its interval."""
+    """Return each policy's mean at the horizon with its interval."""
     return [
-        {
-            "environment": data.environment_names[panel.environment],
-            "policy": data.policy_names[result.policy],
-            **_figure(result, panel.measure),
-        }
-        for result in data.results_of(panel)
+        _names(data, result) | _mean_row(result, panel.measure) for result in data.results_of(panel)
     ]
 
 
-def _figure(result: Result, measure: str) -> Row:
-    """Return value, low and high of what a result is measured by."""
+def _mean_row(result: Result, measure: str) -> Row:
+    """Return mean and interval of a result in a measure, with a label."""
     found = result.regret if measure == REGRET else result.mean
     assert found is not None
     scale = 1 if measure == REGRET else result.horizon
@@ -231,48 +214,100 @@ def _figure(result: Result, measure: str) -> Row:
     }
 
 
-def horizon_rows(data: RunData, environment: str) -> list[Row]:
-    """Return mean regret at each horizon: a row per policy and horizon with positive regret."""
-    return [
-        {
-            "environment": data.environment_names[environment],
-            "policy": data.policy_names[result.policy],
-            "T": result.horizon,
-            **_figure(result, REGRET),
-        }
+def loglog_rows(
+    data: RunData,
+    environment: str,
+    fits: Mapping[tuple[str, str], SlopeFit],
+    policies: Sequence[str],
+) -> list[Row]:
+    """Return mean regret over horizons, fitted lines, and the slope Table 1 promises."""
+    means = [
+        {"kind": "mean", **_names(data, result), "T": result.horizon, **_mean_row(result, REGRET)}
         for result in data.results
         if result.environment == environment
+        and data.policy_names[result.policy] in policies
         and result.regret is not None
         and result.regret.mean > 0
+    ]
+    for row in means:
+        row["drawn_low"] = max(row["low"], row["value"] / 20)  # nothing negative has a logarithm
+    found = {
+        data.policy_names[policy]: fit
+        for (place, policy), fit in fits.items()
+        if place == environment
+    }
+    lines: list[Row] = [
+        {
+            "kind": "fit",
+            "environment": data.environment_names[environment],
+            "policy": policy,
+            "T": horizon,
+            "value": fit.at(horizon),
+            "label": f"{clipped(policy, MAX_SLOPE_NAME)}: {fit.slope:.2f}",
+        }
+        for policy, fit in found.items()
+        for horizon in (fit.horizons[0], fit.horizons[-1])
+    ]
+    lines += _promise_rows(data, environment, means)
+    ends = [row for row in lines if row["T"] == max(r["T"] for r in means)]
+    if ends:
+        values = [row[end] for row in means for end in ("drawn_low", "high")]
+        values += [row["value"] for row in lines]
+        # The axis ends at whole powers of ten.
+        lowest = 10 ** math.floor(math.log10(min(values)))
+        highest = 10 ** math.ceil(math.log10(max(values)))
+        heights = spread([row["value"] for row in ends], lowest, highest, log=True)
+        for row, height in zip(ends, heights, strict=True):
+            row["label_at"] = height
+    return means + lines
+
+
+def promise_of(data: RunData, environment: str) -> Promise | None:
+    """Return Table 1's rate for an environment at its longest horizon, if it has a lam."""
+    horizon = max(r.horizon for r in data.results if r.environment == environment)
+    lam = data.lam_of(environment, horizon)
+    return None if lam is None else table_1(lam, horizon)
+
+
+def _promise_rows(data: RunData, environment: str, means: list[Row]) -> list[Row]:
+    """Return a line of the promised slope, a little above everything measured."""
+    promise = promise_of(data, environment)
+    horizons = sorted({row["T"] for row in means})
+    if promise is None or len(horizons) < 2:
+        return []
+    scale = 1.6 * max(row["value"] / row["T"] ** promise.exponent for row in means)
+    return [
+        {
+            "kind": "promise",
+            "environment": data.environment_names[environment],
+            "T": horizon,
+            "value": scale * horizon**promise.exponent,
+            "label": f"Table 1: {promise.exponent:.2f}",
+        }
+        for horizon in (horizons[0], horizons[-1])
     ]
 
 
 def lam_rows(data: RunData, measure: str | None = None) -> list[Row]:
-    """Return figures over lam, a row per policy, where environments differ in lam alone.
+    """Return means over lam, a row per policy, where environments differ in lam alone.
 
     What shares an axis is measured alike: by ``measure``, or else, in each family at each
     horizon, by regret where all of its environments have one.
     """
-    groups: dict[tuple[str, int], list[Panel]] = {}
-    families = _families(data)
-    for panel in data.panels():
-        if (panel.environment, panel.horizon) in families:
-            family = families[panel.environment, panel.horizon]
-            groups.setdefault((family, panel.horizon), []).append(panel)
     rows = []
-    for (family, horizon), panels in groups.items():
+    for (family, horizon), panels in _families(data).items():
         common = measure or common_measure(panels)
-        for panel in panels:
-            rows += [
-                {
-                    "family": family,
-                    "horizon": horizon,
-                    "measure": common,
-                    "lam": data.lam_of(panel.environment, horizon),
-                    **row,
-                }
-                for row in final_rows(data, evolve(panel, measure=common))
-            ]
+        rows += [
+            {
+                "family": family,
+                "horizon": horizon,
+                "measure": common,
+                "lam": data.lam_of(panel.environment, horizon),
+                **row,
+            }
+            for panel in panels
+            for row in final_rows(data, evolve(panel, measure=common))
+        ]
     return rows
 
 
@@ -281,35 +316,22 @@ def common_measure(panels: Iterable[Panel]) -> str:
     return REGRET if all(panel.measure == REGRET for panel in panels) else REWARD
 
 
-def _families(data: RunData) -> dict[tuple[str, int], str]:
-    """Name the family of each panel whose family has at least two values of lam."""
-    members: dict[tuple[str, int], list[Panel]] = {}
+def _families(data: RunData) -> dict[Place, list[Panel]]:
+    """Return panels that differ in lam alone, by the family's label and horizon."""
+    members: dict[tuple[str, int], dict[Panel, float]] = {}
+    heads: dict[str, str] = {}
     for panel in data.panels():
-        if data.lam_of(panel.environment, panel.horizon) is not None:
-            key = data.family_of(panel.environment, panel.horizon), panel.horizon
-            members.setdefault(key, []).append(panel)
-    heads = {key: _without_lam(panels[0].environment) for key, panels in members.items()}
-    labels = _family_labels(heads)
+        lam = data.lam_of(panel.environment, panel.horizon)
+        if lam is not None:
+            family = data.family_of(panel.environment, panel.horizon)
+            heads.setdefault(family, _without_lam(panel.environment))
+            members.setdefault((family, panel.horizon), {})[panel] = lam
+    labels = dict(zip(heads, numbered(heads.values()), strict=True))
     return {
-        (panel.environment, panel.horizon): labels[key[0]]
-        for key, panels in members.items()
-        if len({data.lam_of(p.environment, p.horizon) for p in panels}) > 1
-        for panel in panels
+        (labels[family], horizon): list(lams)
+        for (family, horizon), lams in members.items()
+        if len(set(lams.values())) > 1
     }
-
-
-def _family_labels(heads: Mapping[tuple[str, int], str]) -> dict[str, str]:
-    """Give each family one name, whatever the horizon; no two families the same."""
-    labels: dict[str, str] = {}
-    for (family, _), head in heads.items():
-        if family in labels:
-            continue
-        name, n = head, 1
-        while name in labels.values():
-            n += 1
-            name = f"{head} ({n})"
-        labels[family] = name
-    return labels
 
 
 def _without_lam(label: str) -> str:
@@ -322,7 +344,7 @@ def _without_lam(label: str) -> str:
 
 
 def standings(data: RunData, panel: Panel) -> list[Standing]:
-    """Return how the policies of a panel did, best first, with paired differences."""
+    """Return the policies of a panel, best first, with paired differences to the best."""
     results = sorted(data.results_of(panel), key=lambda result: -_mean(result))
     paid = _paid_by_replication(data.records_of(panel))
     best = results[0]
@@ -350,7 +372,7 @@ def _paid_by_replication(records: Iterable[CellSummary]) -> dict[str, dict[int, 
 
 
 def _behind(best: Mapping[int, float], other: Mapping[int, float]) -> Estimate | None:
-    """Return the paired difference: the same replication is the same luck for both."""
+    """Return the paired difference: both met the same random draws."""
     return estimate([best[k] - other[k] for k in sorted(best.keys() & other.keys())])
 
 
@@ -371,7 +393,10 @@ def gap_rows(data: RunData) -> list[Row]:
             "value": record.value,
             "upper_bound": record.upper_bound,
             "gap": record.gap,
-            "share": record.gap / record.value if record.value > 0 else 0.0,
+            "share": share,
+            "rounds": f"{record.horizon:,}",
+            "drawn_share": max(share, MIN_SHARE),
         }
         for record in widest.values()
+        for share in [record.gap / record.value if record.value > 0 else 0.0]
     ]

@@ -1,34 +1,38 @@
-"""The interactive charts of the page: definitions, rows packed small, and words for each."""
+"""The interactive charts of the page: definitions, rows packed small, and text alternatives."""
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import altair as alt
 
-from bdes_framework.report import charts, theme
+from bdes_framework.report import charts
 from bdes_framework.report.data import (
-    MOST_POINTS,
+    MAX_POINTS,
     REGRET,
     Panel,
     Row,
     RunData,
     curve_rows,
     final_rows,
+    gap_rows,
     lam_rows,
+    loglog_rows,
 )
-from bdes_framework.report.rows import drawn_gap_rows, loglog_rows
+from bdes_framework.report.labels import place_names
 from bdes_framework.report.slopes import SlopeFit
 from bdes_framework.report.trajectories import Trajectory
 
-MOST_CURVE_POINTS = 40_000
-LEAST_POINTS = 12
-LONGEST_ALT = 600
-MOST_GAPS = 60
+MAX_CURVE_POINTS = 40_000
+MIN_POINTS = 12
+MAX_ALT = 600
+MAX_GAPS = 60
+MAX_FAMILIES = 200
 
 Option = dict[str, Any]
 """One entry of a figure's picker: its label, and the charts it shows."""
+
+Fits = Mapping[tuple[str, str], SlopeFit]
 
 _ZOOM = {
     "name": "zoom",
@@ -40,19 +44,43 @@ _ZOOM = {
     },
     "bind": "scales",
 }
+_POLICY = ("policy", "policy")
 _INTERVAL = [("value", "mean"), ("low", "95 % from"), ("high", "95 % to")]
 
 
 class Figures:
-    """Collects what the page's script needs; strings and definitions are kept once."""
+    """What the page's script needs to draw; strings and definitions are kept once.
 
-    def __init__(self, data: RunData) -> None:
+    Attributes
+    ----------
+    options : dict[str, list[Option]]
+        The entries of each figure's picker.
+    left_out : int
+        How many panels have no entry: the page would get too large.
+    """
+
+    def __init__(self, data: RunData, fits: Fits, trajectories: Sequence[Trajectory]) -> None:
         self._data = data
+        self._policies = data.policies
         self._specs: list[dict[str, Any]] = []
         self._known: dict[str, int] = {}
         self._strings: dict[str, dict[str, int]] = {}
-        self.options: dict[str, list[Option]] = {}
-        self.left_out = 0
+        n_policies = max(len(self._policies), 1)
+        max_panels = MAX_CURVE_POINTS // (MIN_POINTS * n_policies)
+        panels = data.panels()[:max_panels]
+        self.left_out = len(data.panels()) - len(panels)
+        n_curves = max(len(panels) * n_policies, 1)
+        points = max(MIN_POINTS, min(MAX_POINTS, MAX_CURVE_POINTS // n_curves))
+        max_environments = MAX_CURVE_POINTS // (n_policies * max(len(data.horizons), 1))
+        fitted = [e for e in data.environment_names if any(place == e for place, _ in fits)]
+        self.options: dict[str, list[Option]] = {
+            "final": [self._final(panel) for panel in panels],
+            "regret": [self._regret(panel, points) for panel in panels],
+            "loglog": [self._loglog(name, fits) for name in fitted[:max_environments]],
+            "lam": self._lam(),
+            "path": [self._path(trajectory) for trajectory in trajectories],
+            "gap": self._gap(),
+        }
 
     def script_data(self) -> dict[str, Any]:
         """Return everything as plain JSON."""
@@ -60,164 +88,120 @@ class Figures:
             "figures": self.options,
             "specs": self._specs,
             "strings": {name: list(known) for name, known in self._strings.items()},
-            "policies": self._data.policies,
-            "themes": {name: theme.config(name) for name in ("light", "dark")},
+            "policies": self._policies,
+            "themes": {name: charts.theme(name) for name in ("light", "dark")},
         }
 
-    # -- one method a figure ----------------------------------------------------------------
+    # -- one method per figure --------------------------------------------------------------
 
-    def add_final(self) -> None:
-        """Add each policy's figure at the horizon, an option a panel."""
-        self.options["final"] = [
-            _option(
-                _name(self._data, panel),
-                self._part(
-                    f"final {panel.measure}",
-                    partial(self._final, panel.measure),
-                    final_rows(self._data, panel),
-                    [("policy", "policy"), *_INTERVAL],
-                    f"Each policy at the horizon on {_name(self._data, panel)}.",
-                    zoom=False,
-                ),
-            )
-            for panel in self._shown_panels()
-        ]
+    def _final(self, panel: Panel) -> Option:
+        name = self._data.panel_name(panel.environment, panel.horizon)
+        height = 30 * len(self._policies)
+        part = self._part(
+            f"final {panel.measure}",
+            lambda: charts.final(self._policies, panel.measure).properties(height=height),
+            final_rows(self._data, panel),
+            [_POLICY, *_INTERVAL],
+            f"Each policy at the horizon on {name}.",
+            zoom=False,
+        )
+        return _option(name, part)
 
-    def add_regret(self) -> None:
-        """Add mean curves with bands, an option a panel."""
-        panels = self._shown_panels()
-        n_curves = max(len(panels) * len(self._data.policies), 1)
-        points = max(LEAST_POINTS, min(MOST_POINTS, MOST_CURVE_POINTS // n_curves))
-        self.options["regret"] = [
-            _option(
-                _name(self._data, panel),
-                self._part(
-                    f"regret {panel.measure}",
-                    partial(self._regret, panel.measure),
-                    charts.with_names(curve_rows(self._data, panel, points)),
-                    [("policy", "policy"), ("round", "round"), *_INTERVAL],
-                    self._curve_words(panel),
-                    also=("label_at",),
-                ),
-            )
-            for panel in panels
-        ]
+    def _regret(self, panel: Panel, points: int) -> Option:
+        name = self._data.panel_name(panel.environment, panel.horizon)
+        ends = ", ".join(f"{r['policy']} {r['label']}" for r in final_rows(self._data, panel))
+        part = self._part(
+            f"regret {panel.measure}",
+            lambda: charts.regret(self._policies, panel.measure).properties(height=320),
+            place_names(curve_rows(self._data, panel, points)),
+            [_POLICY, ("round", "round"), *_INTERVAL],
+            f"{charts.MEASURES[panel.measure]} over rounds on {name}. At the end: {ends}.",
+            also=("label_at",),
+        )
+        return _option(name, part)
 
-    def add_loglog(self, fits: dict[tuple[str, str], SlopeFit]) -> None:
-        """Add regret over horizons with fitted slopes, an option an environment."""
-        environments = [e for e in self._data.environment_names if any(p == e for p, _ in fits)]
-        most = MOST_CURVE_POINTS // max(len(self._data.policies) * len(self._data.horizons), 1)
-        self.options["loglog"] = [
-            _option(
-                self._data.environment_names[environment],
-                self._part(
-                    "loglog",
-                    self._loglog,
-                    loglog_rows(self._data, environment, fits, self._data.policies),
-                    [("policy", "policy"), ("T", "T"), *_INTERVAL],
-                    self._slope_words(environment, fits),
-                    also=("kind", "drawn_low", "label", "label_at"),
-                    kinds=["mean"],
-                ),
-            )
-            for environment in environments[:most]
-        ]
+    def _loglog(self, environment: str, fits: Fits) -> Option:
+        data, name = self._data, self._data.environment_names[environment]
+        slopes = ", ".join(
+            f"{data.policy_names[policy]} {fit.slope:.2f}"
+            for (place, policy), fit in fits.items()
+            if place == environment
+        )
+        part = self._part(
+            "loglog",
+            lambda: charts.loglog(self._policies, data.horizons).properties(height=340),
+            loglog_rows(data, environment, fits, self._policies),
+            [_POLICY, ("T", "T"), *_INTERVAL],
+            f"{charts.MEASURES[REGRET]} against T on log scales, on {name}. Slopes: {slopes}.",
+            also=("kind", "drawn_low", "label", "label_at"),
+            kinds=["mean"],
+        )
+        return _option(name, part)
 
-    def add_lam(self) -> None:
-        """Add figures across lam, an option per family of environments and horizon."""
+    def _lam(self) -> list[Option]:
         groups: dict[tuple[str, int, str], list[Row]] = {}
         for row in lam_rows(self._data):
             groups.setdefault((row["family"], row["horizon"], row["measure"]), []).append(row)
-        self.options["lam"] = []
-        for (family, horizon, measure), rows in list(groups.items())[:200]:
-            values = sorted({row["lam"] for row in rows})
-            part = self._part(
-                f"lam {measure} {values}",
-                partial(self._lam, measure, values),
-                charts.with_names(rows, "family", "lam"),
-                [("policy", "policy"), ("lam", "lam"), *_INTERVAL],
-                f"{charts.MEASURES[measure]} across lam on {family}, T = {horizon:,}.",
-                also=("label_at",),
-            )
-            self.options["lam"].append(_option(f"{family}, T = {horizon:,}", part))
+        return [self._lam_option(*key, groups[key]) for key in list(groups)[:MAX_FAMILIES]]
 
-    def add_paths(self, paths: Sequence[Trajectory]) -> None:
-        """Add the state and the arms of cells, an option a cell."""
-        self.options["path"] = [self._path(path) for path in paths]
+    def _lam_option(self, family: str, horizon: int, measure: str, rows: list[Row]) -> Option:
+        values = sorted({row["lam"] for row in rows})
+        name = f"{family}, T = {horizon:,}"
+        part = self._part(
+            f"lam {measure} {values}",
+            lambda: charts.lam(self._policies, measure, values).properties(height=300),
+            place_names(rows, "family", "lam"),
+            [_POLICY, ("lam", "lam"), *_INTERVAL],
+            f"{charts.MEASURES[measure]} across lam on {name}.",
+            also=("label_at",),
+        )
+        return _option(name, part)
 
-    def add_gap(self) -> None:
-        """Add how far from optimal benchmarks can be."""
-        rows = drawn_gap_rows(self._data)[:MOST_GAPS]
-        self.options["gap"] = []
-        if rows:
-            part = self._part(
-                "gap",
-                lambda: charts.gap(self._data.horizons).properties(height=18 * len(rows)),
-                rows,
-                [("environment", "environment"), ("T", "T"), ("value", "benchmark"),
-                 ("upper_bound", "upper bound"), ("share", "gap / benchmark")],
-                f"The proven gap of {len(rows)} benchmarks, as a share of their value; the"
-                f" widest is {max(row['share'] for row in rows):.1e}.",
-                also=("rounds", "drawn_share"),
-                zoom=False,
-            )  # fmt: skip
-            self.options["gap"] = [_option("all", part)]
-
-    # -- definitions ------------------------------------------------------------------------
-
-    def _final(self, measure: str) -> alt.LayerChart:
-        policies = self._data.policies
-        return charts.final(policies, measure).properties(height=30 * len(policies))
-
-    def _regret(self, measure: str) -> alt.LayerChart:
-        return charts.regret(self._data.policies, measure).properties(height=320)
-
-    def _loglog(self) -> alt.LayerChart:
-        chart = charts.loglog(self._data.policies, self._data.horizons)
-        return chart.properties(height=340)
-
-    def _lam(self, measure: str, values: Sequence[float]) -> alt.LayerChart:
-        return charts.lam(self._data.policies, measure, values).properties(height=300)
-
-    # -- parts ------------------------------------------------------------------------------
-
-    def _shown_panels(self) -> list[Panel]:
-        panels = self._data.panels()
-        most = MOST_CURVE_POINTS // (LEAST_POINTS * max(len(self._data.policies), 1))
-        self.left_out = max(len(panels) - most, 0)
-        return panels[:most]
+    def _gap(self) -> list[Option]:
+        rows = gap_rows(self._data)[:MAX_GAPS]
+        if not rows:
+            return []
+        fields = [("environment", "environment"), ("T", "T"), ("value", "benchmark")]
+        part = self._part(
+            "gap",
+            lambda: charts.gap(self._data.horizons).properties(height=18 * len(rows)),
+            rows,
+            [*fields, ("upper_bound", "upper bound"), ("share", "gap / benchmark")],
+            f"The proven gap of {len(rows)} benchmarks, as a share of their value; the"
+            f" widest is {max(row['share'] for row in rows):.1e}.",
+            also=("rounds", "drawn_share"),
+            zoom=False,
+        )
+        return [_option("all", part)]
 
     def _path(self, path: Trajectory) -> Option:
-        name = (
-            f"{self._data.policy_names[path.policy]} on"
-            f" {self._data.environment_names[path.environment]}, T = {path.horizon:,}"
-        )
+        name = path.name(self._data)
         if path.replication:
             name += f", replication {path.replication}"
         parts = []
         if path.states:
-            parts.append(
+            bins = [("round", "from round"), ("until", "to round"), ("state", "mean state")]
+            parts = [
                 self._part(
                     "state",
                     lambda: charts.state().properties(height=190),
                     path.states,
-                    [("round", "from round"), ("until", "to round"), ("state", "mean state"),
-                     ("lowest", "lowest"), ("highest", "highest")],
+                    [*bins, ("lowest", "lowest"), ("highest", "highest")],
                     f"The state over rounds: {name}. It ends at {path.states[-1]['state']:.3f}.",
                 )
-            )  # fmt: skip
-        parts.append(
-            self._part(
-                f"arms {path.arm_names}",
-                lambda: charts.arms(path.arm_names).properties(height=190),
-                path.arms,
-                [("round", "from round"), ("arm", "arm"), ("share", "share of pulls")],
-                f"Which arms were pulled over rounds: {name}.",
-                also=("position",),
-                zoom=False,
-            )
+            ]
+        arms = self._part(
+            f"arms {path.arm_names}",
+            lambda: charts.arms(path.arm_names).properties(height=190),
+            path.arms,
+            [("round", "from round"), ("arm", "arm"), ("share", "share of pulls")],
+            f"Which arms were pulled over rounds: {name}.",
+            also=("position",),
+            zoom=False,
         )
-        return _option(name, *parts)
+        return _option(name, *parts, arms)
+
+    # -- packing ----------------------------------------------------------------------------
 
     def _part(
         self,
@@ -231,7 +215,11 @@ class Figures:
         kinds: list[str] | None = None,
         zoom: bool = True,
     ) -> dict[str, Any]:
-        """Return one chart of an option: definition, rows, and what stands for it in words."""
+        """Return one chart of an option: definition, rows, and its text alternative.
+
+        ``fields`` are the columns of its table with their headings, ``also`` the other columns
+        that the chart needs, ``kinds`` the kinds of rows that the table shows.
+        """
         columns = [name for name, _ in fields] + list(also)
         if "label" not in columns and any(row.get("label") for row in rows):
             columns.append("label")
@@ -243,7 +231,7 @@ class Figures:
             },
             "fields": fields,
             "kinds": kinds,
-            "alt": words[:LONGEST_ALT],
+            "alt": words[:MAX_ALT],
         }
 
     def _spec(self, key: str, draw: Callable[[], alt.Chart | alt.LayerChart], zoom: bool) -> int:
@@ -270,26 +258,6 @@ class Figures:
             return float(f"{value:.5g}") if math.isfinite(value) else None
         return value
 
-    # -- words ------------------------------------------------------------------------------
-
-    def _curve_words(self, panel: Panel) -> str:
-        ends = ", ".join(f"{r['policy']} {r['label']}" for r in final_rows(self._data, panel))
-        title = charts.MEASURES[panel.measure]
-        return f"{title} over rounds on {_name(self._data, panel)}. At the end: {ends}."
-
-    def _slope_words(self, environment: str, fits: dict[tuple[str, str], SlopeFit]) -> str:
-        slopes = ", ".join(
-            f"{self._data.policy_names[policy]} {fit.slope:.2f}"
-            for (place, policy), fit in fits.items()
-            if place == environment
-        )
-        name = self._data.environment_names[environment]
-        return f"{charts.MEASURES[REGRET]} against T on log scales, on {name}. Slopes: {slopes}."
-
 
 def _option(label: str, *parts: dict[str, Any]) -> Option:
     return {"label": label, "parts": list(parts)}
-
-
-def _name(data: RunData, panel: Panel) -> str:
-    return f"{data.environment_names[panel.environment]}, T = {panel.horizon:,}"

@@ -1,26 +1,31 @@
-"""The report: one HTML file that loads nothing and runs no script but its own."""
+"""The HTML report: one file that loads nothing and runs no script but its own."""
 
 import base64
 import hashlib
+import os
 import shlex
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
 import jinja2
+import vl_convert
 from attrs import frozen
 
+from bdes_framework._internal.files import replace_text
 from bdes_framework._version import __version__
 from bdes_framework.report import tables
-from bdes_framework.report.bundle import vega_script
 from bdes_framework.report.data import RunData
 from bdes_framework.report.figures import Figures
-from bdes_framework.report.names import clipped
+from bdes_framework.report.labels import clipped
 from bdes_framework.report.slopes import fit_slopes
 from bdes_framework.report.trajectories import Trajectories, first_cells, replay_trajectories
 
 MARK = '<meta name="generator" content="bdes-framework report">'
-"""What every report has near its beginning; a file without it is somebody else's."""
+"""A line near the beginning of every report; a file without it is somebody else's."""
 
 _SECTIONS = {
     "run": "What was run",
@@ -44,37 +49,25 @@ _TEMPLATES = jinja2.Environment(
 _TEMPLATES.filters["clip"] = clipped
 _TEMPLATES.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
 
-PATH_SECONDS = 20.0
-CELLS_SHOWN = 60
-
 
 @frozen
 class Settings:
-    """How a report is made.
+    """Settings of a report: how many cells to replay at most and for how many seconds.
 
-    Parameters
-    ----------
-    paths : int
-        How many cells to play again at most, for their paths.
-    seconds : float
-        For how long, at most.
-    experiment : path or None
-        The file the run was made from.
+    ``experiment`` is the file the run was made from.
     """
 
-    paths: int = CELLS_SHOWN
-    seconds: float = PATH_SECONDS
+    paths: int = 60
+    seconds: float = 20.0
     experiment: Path | None = None
 
 
-Step = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and how much there is."""
-
-
 def report_page(
-    data: RunData, settings: Settings, on_step: Step = lambda what, done, total: None
+    data: RunData,
+    settings: Settings,
+    on_step: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> str:
-    """Return the whole page."""
+    """Return the whole page; ``on_step`` gets what is being done, and how much of how much."""
     paths = Trajectories()
     if settings.paths:
         paths = replay_trajectories(
@@ -86,13 +79,7 @@ def report_page(
         )
     on_step("reading curves", 0, 1)
     fits = fit_slopes(data.records)
-    figures = Figures(data)
-    figures.add_final()
-    figures.add_regret()
-    figures.add_loglog(fits)
-    figures.add_lam()
-    figures.add_paths(paths.found)
-    figures.add_gap()
+    figures = Figures(data, fits, paths.found)
     on_step("putting the page together", 0, 1)
     has_panels, has_regret = bool(data.panels()), tables.has_regret(data)
     over_time = "Regret over time" if has_regret else "Reward over time"
@@ -141,7 +128,7 @@ def _experiment_text(data: RunData) -> str:
 
 
 def _command(settings: Settings) -> str:
-    """Return what to type; where the experiment file was is its owner's business."""
+    """Return the command that makes the run; an absolute path is cut to the file's name."""
     name = settings.experiment or Path("experiment.toml")
     shown = name.name if name.is_absolute() else str(name)
     return f"bdes run {shlex.quote(shown)}"
@@ -151,6 +138,23 @@ def _content_hash(content: str) -> str:
     """Return the hash by which a Content-Security-Policy allows one script or style."""
     digest = hashlib.sha256(content.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+@cache
+def vega_script() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script that defines ``window.vegaEmbed``.
+
+    vl-convert takes seconds to make it, so it is kept in the user's cache by its version.
+    """
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "bdes-framework"
+    file = folder / f"vega-{version('vl-convert-python')}.js"
+    with suppress(OSError, UnicodeDecodeError):
+        return file.read_text(encoding="utf-8")
+    script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_text(file, script)
+    return script
 
 
 def _asset(name: str) -> str:

@@ -9,7 +9,7 @@ from attrs import frozen
 from bdes_framework._internal.text import did_you_mean, listed, quoted
 from bdes_framework.errors import BdesError, InvalidValueError
 from bdes_framework.experiment.cell import Cell
-from bdes_framework.report import charts, theme
+from bdes_framework.report import charts
 from bdes_framework.report.data import (
     REGRET,
     REWARD,
@@ -19,39 +19,26 @@ from bdes_framework.report.data import (
     common_measure,
     curve_rows,
     final_rows,
+    gap_rows,
     lam_rows,
+    loglog_rows,
 )
-from bdes_framework.report.rows import drawn_gap_rows, loglog_rows
+from bdes_framework.report.labels import place_names
 from bdes_framework.report.slopes import fit_slopes
 from bdes_framework.report.trajectories import Trajectory, replay_trajectories
 
 Drawn = alt.Chart | alt.LayerChart | alt.FacetChart | alt.VConcatChart
 
-MOST_PANELS = 12
-MOST_NAMES = 12
-FORMATS = (".svg", ".png")
+MAX_PANELS = 12
+MAX_NAMES = 12
 
 
 @frozen
 class Choice:
-    """Which part of a run a picture shows; None or empty stands for everything.
+    """The part of a run a picture shows (empty: everything; no horizon: the longest), and how.
 
-    Parameters
-    ----------
-    environments, policies : sequence of str
-        Labels.
-    horizon : int or None
-        By default the longest.
-    replication : int
-        Which repetition, for the path of a cell.
-    experiment : path or None
-        The file the run was made from, for the path of a cell.
-    width, height : int
-        Of one panel, in pixels.
-    title : str
-        Above everything.
-    theme : str
-        ``"light"`` or ``"dark"``.
+    ``replication`` and ``experiment``, the file the run was made from, are for the path of a
+    cell; ``width`` and ``height`` are those of one panel in pixels.
     """
 
     environments: Sequence[str] = ()
@@ -59,14 +46,14 @@ class Choice:
     horizon: int | None = None
     replication: int = 0
     experiment: Path | None = None
-    width: int = 0
+    width: int | None = None
     height: int = 260
     title: str = ""
     theme: str = "light"
 
 
 class NothingToShowError(BdesError, LookupError):
-    """The run has nothing a chart could show; says what is missing."""
+    """The run lacks what a chart shows."""
 
 
 def picture(data: RunData, name: str, choice: Choice) -> Drawn:
@@ -81,7 +68,7 @@ def picture(data: RunData, name: str, choice: Choice) -> Drawn:
     chart = _DRAW[name](chosen)
     if choice.title:
         chart.title = choice.title
-    chart.config = alt.Config.from_dict(theme.config(choice.theme))
+    chart.config = alt.Config.from_dict(charts.theme(choice.theme))
     return chart
 
 
@@ -94,7 +81,7 @@ def save(chart: Drawn, file: Path, form: str) -> None:
 
 
 class _Chosen:
-    """The part of a run that was asked for; refuses what is not there."""
+    """The part of a run that was asked for; raises if the run does not have it."""
 
     def __init__(self, data: RunData, choice: Choice) -> None:
         self.data = data
@@ -123,8 +110,8 @@ class _Chosen:
 
     @property
     def legend(self) -> list[str]:
-        """Who needs a legend: all, where there are too many to name each beside its line."""
-        return self.policies if len(self.policies) > MOST_NAMES else []
+        """Policies in the legend: all, where there are too many to name each beside its line."""
+        return self.policies if len(self.policies) > MAX_NAMES else []
 
     def panels(self) -> list[Panel]:
         """Return the panels of the horizon; all of them by the same measure."""
@@ -164,9 +151,9 @@ class _Chosen:
 
 
 def _fitting(panels: list[Panel]) -> list[Panel]:
-    if len(panels) > MOST_PANELS:
+    if len(panels) > MAX_PANELS:
         raise InvalidValueError(
-            f"{len(panels)} environments do not fit in one picture, {MOST_PANELS} do: choose some"
+            f"{len(panels)} environments do not fit in one picture, {MAX_PANELS} do: choose some"
             " with --environment"
         )
     return panels
@@ -202,7 +189,7 @@ def _measured(
 
 def _regret(chosen: _Chosen) -> Drawn:
     rows, measure = _measured(chosen, curve_rows)
-    rows = charts.with_names(chosen.keep(rows))
+    rows = place_names(chosen.keep(rows))
     chart = charts.regret(chosen.data.policies, measure, legend=chosen.legend)
     return _composed(chart, rows, chosen.choice, "environment")
 
@@ -243,7 +230,7 @@ def _lam(chosen: _Chosen) -> Drawn:
     for row in rows:  # nothing else in this chart tells the horizon
         row["family"] += f", T = {chosen.horizon:,}"
     values = sorted({row["lam"] for row in rows})
-    rows = charts.with_names(chosen.keep(rows), "family", "lam")
+    rows = place_names(chosen.keep(rows), "family", "lam")
     chart = charts.lam(chosen.data.policies, measure, values, legend=chosen.legend)
     return _composed(chart, rows, chosen.choice, "family")
 
@@ -251,10 +238,7 @@ def _lam(chosen: _Chosen) -> Drawn:
 def _path(chosen: _Chosen) -> Drawn:
     path = chosen.paths()
     width, height = chosen.choice.width or 560, chosen.choice.height * 2 // 3
-    title = (
-        f"{chosen.data.policy_names[path.policy]} on"
-        f" {chosen.data.environment_names[path.environment]}, T = {path.horizon:,}"
-    )
+    title = path.name(chosen.data)
     arms = charts.arms(path.arm_names).properties(width=width, height=height)
     arms.data = alt.InlineData(values=path.arms, name="arms")
     if not path.states:
@@ -267,7 +251,7 @@ def _path(chosen: _Chosen) -> Drawn:
 
 def _gap(chosen: _Chosen) -> Drawn:
     names = [chosen.data.environment_names[label] for label in chosen.environments]
-    rows = [row for row in drawn_gap_rows(chosen.data) if row["environment"] in names]
+    rows = [row for row in gap_rows(chosen.data) if row["environment"] in names]
     if not rows:
         raise NothingToShowError("the run has no benchmark, and so no gap")
     n = len({row["environment"] for row in rows})
@@ -278,9 +262,7 @@ def _gap(chosen: _Chosen) -> Drawn:
     return chart
 
 
-Draw = Callable[[_Chosen], Drawn]
-
-_DRAW: dict[str, Draw] = {
+_DRAW: dict[str, Callable[[_Chosen], Drawn]] = {
     "final": _final,
     "regret": _regret,
     "loglog": _loglog,

@@ -1,4 +1,4 @@
-"""How regret grows with the horizon: fitted slopes, and what Table 1 of the paper promises."""
+"""Growth of regret with the horizon: fitted log-log slopes, and rates of the paper's Table 1."""
 
 import math
 from collections.abc import Sequence
@@ -13,17 +13,10 @@ _RESAMPLES = 1000
 
 @frozen
 class SlopeFit:
-    """The log-log line through a policy's mean regret over horizons.
+    """The log-log line through a policy's mean regret over horizons, by least squares.
 
-    Parameters
-    ----------
-    slope, intercept : float
-        Of log regret over log T, by least squares.
-    low, high : float | None
-        A 95 % bootstrap interval of the slope over replications; None with fewer than three
-        replications that finished at every horizon.
-    horizons : tuple[int, ...]
-        The horizons with positive mean regret: the ones it was fitted on.
+    ``low`` and ``high`` are a 95 % bootstrap interval of the slope over replications, None with
+    fewer than three that finished at every horizon; ``horizons`` have positive mean regret.
     """
 
     slope: float
@@ -78,14 +71,9 @@ def _interval(
 
 @frozen
 class Promise:
-    """What Table 1 says of one lam at one horizon.
+    """The rate Table 1 gives for one lam at one horizon: T to ``exponent``, logarithms left out.
 
-    Parameters
-    ----------
-    exponent : float
-        Regret grows as T to this power, logarithms left out.
-    words : str
-        The regime, the algorithm and the theorem it belongs to.
+    ``words`` are the regime, the algorithm and the theorem it belongs to.
     """
 
     exponent: float

@@ -1,17 +1,24 @@
-"""The tables of the page, and its first sentences: plain data, which the template escapes."""
+"""The tables of the page and its headline: plain data, which the template escapes."""
 
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from bdes_framework.experiment.summary import Estimate
-from bdes_framework.report.data import REGRET, Panel, RunData, Standing, gap_rows, standings
-from bdes_framework.report.names import MAX_TEXT
-from bdes_framework.report.rows import promise_of
+from bdes_framework.report.data import (
+    REGRET,
+    Panel,
+    RunData,
+    Standing,
+    gap_rows,
+    promise_of,
+    standings,
+)
+from bdes_framework.report.labels import MAX_TEXT
 from bdes_framework.report.slopes import SlopeFit
 
 MAX_ROWS = 2_500
@@ -21,10 +28,17 @@ MAX_ELEMENTS = 12
 MAX_PARAMETERS = 400
 MAX_VALUE = 160
 
+MEANINGS = {
+    "DES regret ± 95 %": "Expected reward lost against the best sequence",
+    "Of OPT": "Expected reward as a share of the benchmark's",
+    "Reward/round": "Mean expected reward per round",
+    "Behind best ± 95 %": "Paired by replication: the same random draws for both",
+}
+
 
 @frozen
 class TableCell:
-    """A cell of a table: its text, and what it is sorted by if that is a number."""
+    """A cell of a table: its text, and the number it is sorted by, if any."""
 
     text: str
     value: float | None = None
@@ -32,26 +46,28 @@ class TableCell:
     limit: int = MAX_TEXT
 
 
-@frozen
-class Column:
-    """A column of a table: its heading, and what it means where that is not plain."""
+TableRow = Sequence[TableCell | str]
 
-    heading: str
-    is_number: bool = False
-    meaning: str = ""
+
+def _cells(rows: Iterable[TableRow]) -> list[list[TableCell]]:
+    return [[TableCell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
 
 
 @frozen
 class Table:
-    """A table of the page; ``strong`` rows are set off, ``left_out`` rows of a kind not shown."""
+    """A table of the page: ``strong`` rows are set off, ``left_out`` rows of a kind not shown.
+
+    ``meanings`` explains the headings that are not plain.
+    """
 
     caption: str
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[TableCell]]
+    headings: Sequence[str]
+    rows: list[list[TableCell]] = field(converter=_cells)
     sortable: bool = True
     strong: Collection[int] = ()
     left_out: int = 0
     kind: str = "lines"
+    meanings: Mapping[str, str] = field(factory=dict)
 
 
 def number(value: float | None, form: str) -> TableCell:
@@ -82,14 +98,12 @@ def facts(data: RunData) -> dict[str, str]:
 def run_tables(data: RunData) -> list[Table]:
     """Return environments, policies, and the versions of the code that decides the numbers."""
     config = data.resolved["config"]
-    versions = [
-        [TableCell(name), TableCell(version)] for name, version in data.resolved["versions"].items()
-    ]
-    columns = [Column("Distribution"), Column("Version")]
+    versions = data.resolved["versions"].items()
+    headings = ["Distribution", "Version"]
     return [
         _parts("Environments", "Environment", config["environments"]),
         _parts("Policies", "Policy", config["policies"]),
-        Table("Code that decides the numbers", columns, versions, sortable=False),
+        Table("Code that decides the numbers", headings, versions, sortable=False),
     ]
 
 
@@ -101,16 +115,14 @@ def _parts(title: str, one: str, parts: Sequence[Mapping[str, Any]]) -> Table:
     """Return a table of environments or policies; of those that depend on T, the longest."""
     last = {part["label"]: part for part in sorted(parts, key=lambda part: part["horizon"])}
     order = dict.fromkeys(part["label"] for part in parts)
-    rows = []
+    rows: list[TableRow] = []
     for label in list(order)[:MAX_ROWS]:
         parameters = {k: v for k, v in last[label]["table"].items() if k != "use"}
         words = ", ".join(f"{name} = {_brief(value)}" for name, value in parameters.items())
         use = str(last[label]["table"]["use"])
-        described = TableCell(words or "defaults", limit=MAX_PARAMETERS)
-        rows.append([TableCell(label), TableCell(use), described])
+        rows.append([label, use, TableCell(words or "defaults", limit=MAX_PARAMETERS)])
     caption = f"{title}, with parameters as they are at the longest horizon"
-    columns = [Column(one), Column("Plugin"), Column("Parameters")]
-    return Table(caption, columns, rows, sortable=False)
+    return Table(caption, [one, "Plugin", "Parameters"], rows, sortable=False)
 
 
 def _brief(value: object) -> str:
@@ -123,7 +135,7 @@ def _brief(value: object) -> str:
 
 
 def headline(data: RunData) -> str:
-    """Return what there is, and who won at the longest horizon, in two sentences."""
+    """Return the size of the run and the winner at the longest horizon, in two sentences."""
     panels = data.panels()
     if not panels:
         return "No cell has finished well yet."
@@ -145,7 +157,7 @@ def headline(data: RunData) -> str:
 
 
 def _undone(data: RunData) -> str:
-    """Return how many cells are missing or failed, if any: whoever won may not win in the end."""
+    """Return how many cells are missing or failed, if any: the winner may not win in the end."""
     missing = data.run.n_cells - len(data.records)
     n_failed = sum(record.error is not None for record in data.records)
     parts = [
@@ -170,39 +182,32 @@ def _tally(data: RunData, panels: Sequence[Panel]) -> tuple[Counter[str], Counte
 
 def standings_table(data: RunData) -> Table:
     """Return means with intervals and paired differences, by environment, horizon and policy."""
-    rows: list[list[TableCell]] = []
-    panels = data.panels()
+    rows: list[TableRow] = []
     with_regret = has_regret(data)
     n_rows = 0
     best: set[int] = set()
-    for panel in panels:
+    for panel in data.panels():
         found = standings(data, panel)
         n_rows += len(found)
         if len(rows) < MAX_ROWS:
             best.update(len(rows) + i for i, standing in enumerate(found) if standing.is_best)
             rows += [_standing_row(data, standing, with_regret) for standing in found]
-    columns = [Column("Environment"), Column("T", True), Column("Policy")]
+    headings = ["Environment", "T", "Policy"]
     if with_regret:
-        columns += [
-            Column("DES regret ± 95 %", True, "Expected reward lost against the best sequence"),
-            Column("Of OPT", True, "Expected reward as a share of the benchmark's"),
-        ]
-    columns += [
-        Column("Reward/round", True, "Mean expected reward per round"),
-        Column("Behind best ± 95 %", True, "Paired by replication: the same random draws for both"),
-        Column("Verdict"),
-    ]
+        headings += ["DES regret ± 95 %", "Of OPT"]
+    headings += ["Reward/round", "Behind best ± 95 %", "Verdict"]
     caption = "Results by environment, horizon and policy"
-    return Table(caption, columns, rows, strong=best, left_out=n_rows - len(rows))
+    left_out = n_rows - len(rows)
+    return Table(caption, headings, rows, strong=best, left_out=left_out, meanings=MEANINGS)
 
 
-def _standing_row(data: RunData, standing: Standing, with_regret: bool) -> list[TableCell]:
+def _standing_row(data: RunData, standing: Standing, with_regret: bool) -> TableRow:
     result = standing.result
     assert result.mean is not None
-    cells = [
-        TableCell(data.environment_names[result.environment]),
+    cells: list[TableCell | str] = [
+        data.environment_names[result.environment],
         number(result.horizon, ",d"),
-        TableCell(data.policy_names[result.policy]),
+        data.policy_names[result.policy],
     ]
     if with_regret:
         optimum = None if result.regret is None else result.mean.mean + result.regret.mean
@@ -215,7 +220,7 @@ def _standing_row(data: RunData, standing: Standing, with_regret: bool) -> list[
         *cells,
         number(result.mean.mean / result.horizon, ".4f"),
         _estimate(standing.behind),
-        TableCell(verdict),
+        verdict,
     ]
 
 
@@ -236,36 +241,31 @@ def has_regret(data: RunData) -> bool:
 
 def slope_table(data: RunData, fits: Mapping[tuple[str, str], SlopeFit]) -> Table:
     """Return fitted log-log slopes beside those of the paper's Table 1."""
-    rows = []
+    rows: list[TableRow] = []
     for (environment, policy), fit in list(fits.items())[:MAX_ROWS]:
         promise = promise_of(data, environment)
         interval = "–" if fit.low is None else f"{fit.low:.2f} to {fit.high:.2f}"
         rows.append(
             [
-                TableCell(data.environment_names[environment]),
-                TableCell(data.policy_names[policy]),
+                data.environment_names[environment],
+                data.policy_names[policy],
                 number(fit.slope, ".2f"),
                 TableCell(interval, fit.low, True),
                 number(promise.exponent if promise else None, ".2f"),
-                TableCell(promise.words if promise else "lam is not known"),
+                promise.words if promise else "lam is not known",
             ]
         )
-    columns = [
-        Column("Environment"),
-        Column("Policy"),
-        Column("Slope", True),
-        Column("95 %", True, "Bootstrap over replications"),
-        Column("Table 1", True),
-        Column("What Table 1 says of this lam"),
-    ]
-    return Table("Log-log slopes of mean regret over horizons", columns, rows)
+    caption = "Log-log slopes of mean regret over horizons"
+    what = "What Table 1 says of this lam"
+    headings = ["Environment", "Policy", "Slope", "95 %", "Table 1", what]
+    return Table(caption, headings, rows, meanings={"95 %": "Bootstrap over replications"})
 
 
 def gap_table(data: RunData) -> Table:
     """Return by how much regret may be understated: benchmarks and their upper bounds."""
     rows = [
         [
-            TableCell(row["environment"]),
+            row["environment"],
             number(row["T"], ",d"),
             number(row["value"], ",.2f"),
             number(row["upper_bound"], ",.2f"),
@@ -274,39 +274,26 @@ def gap_table(data: RunData) -> Table:
         ]
         for row in gap_rows(data)[:MAX_ROWS]
     ]
-    columns = [
-        Column("Environment"),
-        Column("T", True),
-        Column("Benchmark", True),
-        Column("Upper bound", True),
-        Column("Gap", True),
-        Column("Gap / benchmark", True),
-    ]
-    return Table("Benchmarks and their proven upper bounds", columns, rows)
+    headings = ["Environment", "T", "Benchmark", "Upper bound", "Gap", "Gap / benchmark"]
+    return Table("Benchmarks and their proven upper bounds", headings, rows)
 
 
 def failure_table(data: RunData) -> Table:
     """Return which cells failed and how."""
     failed = [record for record in data.records if record.error is not None]
-    rows = [
+    rows: list[TableRow] = [
         [
-            TableCell(data.policy_names[r.policy]),
-            TableCell(data.environment_names[r.environment]),
+            data.policy_names[r.policy],
+            data.environment_names[r.environment],
             number(r.horizon, ",d"),
             number(r.replication, "d"),
             TableCell(r.error or "", limit=300),
         ]
         for r in failed[:MAX_FAILURES]
     ]
-    columns = [
-        Column("Policy"),
-        Column("Environment"),
-        Column("T", True),
-        Column("Replication", True),
-        Column("Error"),
-    ]
+    headings = ["Policy", "Environment", "T", "Replication", "Error"]
     left_out = len(failed) - len(rows)
-    return Table("Cells that failed", columns, rows, left_out=left_out, kind="failures")
+    return Table("Cells that failed", headings, rows, left_out=left_out, kind="failures")
 
 
 def diagnostics_table(data: RunData) -> Table:
@@ -318,22 +305,22 @@ def diagnostics_table(data: RunData) -> Table:
             for name, value in json.loads(str(row["diagnostics"])).items():
                 key = str(row["policy"]), str(row["environment"]), str(name)
                 groups.setdefault(key, []).append(value)
-    rows = [
+    rows: list[TableRow] = [
         [
-            TableCell(data.policy_names[policy]),
-            TableCell(data.environment_names[environment]),
+            data.policy_names[policy],
+            data.environment_names[environment],
             TableCell(name, limit=60),
-            TableCell(_typical(values)),
+            typical(values),
         ]
         for (policy, environment, name), values in list(groups.items())[:MAX_DIAGNOSTICS]
     ]
     caption = f"What policies showed at the end, T = {last:,}, over all replications"
-    columns = [Column("Policy"), Column("Environment"), Column("Name"), Column("Value")]
-    return Table(caption, columns, rows, left_out=len(groups) - len(rows))
+    headings = ["Policy", "Environment", "Name", "Value"]
+    return Table(caption, headings, rows, left_out=len(groups) - len(rows))
 
 
-def _typical(values: list[object]) -> str:
-    """Return values of one diagnostic over replications in a few words."""
+def typical(values: list[object]) -> str:
+    """Return a short text for the values of one diagnostic over replications."""
     numbers = [_numbers(value) for value in values]
     columns = [row for row in numbers if row is not None]
     lengths = {len(row) for row in columns}
@@ -355,14 +342,14 @@ def _plain(value: object) -> str:
 
 
 def _numbers(value: object) -> list[float] | None:
-    """Return the numbers in a value, or None if it is anything else than numbers."""
+    """Return the numbers in a value; None if it holds anything else."""
     given = value if isinstance(value, list) else [value]
     found = [float(x) for x in given if isinstance(x, int | float) and not isinstance(x, bool)]
     return found if len(found) == len(given) else None
 
 
 def _range(column: Sequence[float]) -> str:
-    """Return the mean over replications, and in brackets from where to where they go."""
+    """Return the mean over replications, and in brackets their range."""
     finite = [x for x in column if math.isfinite(x)]
     if not finite:
         return "not a number"

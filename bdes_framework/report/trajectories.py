@@ -1,4 +1,4 @@
-"""The trajectory of one cell, for charts: its states and arms over rounds, in bins."""
+"""Trajectories of cells for charts: states and arms over rounds, in bins."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ MAX_ARMS_SHOWN = 7
 
 @frozen
 class Trajectory:
-    """What one cell did, in bins of rounds: rows for the charts of its state and its arms."""
+    """States and arms of one cell in bins of rounds, as rows of charts."""
 
     environment: str
     policy: str
@@ -31,10 +31,15 @@ class Trajectory:
     arms: list[Row]
     arm_names: list[str]
 
+    def name(self, data: RunData) -> str:
+        """Return what the cell is called in charts, its replication left out."""
+        where = data.panel_name(self.environment, self.horizon)
+        return f"{data.policy_names[self.policy]} on {where}"
+
 
 @frozen
 class Trajectories:
-    """The trajectories that could be had, and why others could not."""
+    """The trajectories that were replayed, and why others were not."""
 
     found: list[Trajectory] = field(factory=list)
     reasons: list[str] = field(factory=list)
@@ -48,20 +53,10 @@ def replay_trajectories(
     seconds: float,
     on_cell: Callable[[int, int], None] = lambda done, total: None,
 ) -> Trajectories:
-    """Replay cells of a run until they are done or the time is up.
+    """Replay the ``wanted`` cells of a run until they are done or ``seconds`` have passed.
 
-    Parameters
-    ----------
-    data : RunData
-        The run.
-    wanted : Callable
-        Chooses among the run's cells.
-    experiment : Path | None
-        The file the run was made from; see :func:`experiment_of`.
-    seconds : float
-        When to stop.
-    on_cell : Callable
-        Called before each cell with how many are done and how many there are.
+    ``experiment`` is the file the run was made from, see :func:`experiment_of`; ``on_cell`` is
+    called before each cell with how many are done and how many there are.
     """
     trajectories = Trajectories()
     try:
@@ -105,7 +100,7 @@ def replay_trajectories(
 
 
 def first_cells(limit: int) -> Callable[[Sequence[Cell]], Sequence[Cell]]:
-    """Return what chooses the first replications, long horizons first, at most ``limit`` cells."""
+    """Return a function that selects at most ``limit`` cells, first replications first."""
 
     def choose(cells: Sequence[Cell]) -> Sequence[Cell]:
         return sorted(cells, key=lambda cell: (cell.replication, -cell.horizon))[:limit]
@@ -129,13 +124,15 @@ def _state_rows(trace: Trace, edges: IntArray) -> list[Row]:
     means = np.diff(trace.cumulative_states, prepend=0.0) / np.diff(edges)
     lowest = np.minimum.reduceat(trace.states, edges[:-1])
     highest = np.maximum.reduceat(trace.states, edges[:-1])
-    rows = [
-        {"round": start + 1, "until": end, "state": q, "lowest": low, "highest": high}
-        for start, end, q, low, high in zip(
-            edges[:-1].tolist(), edges[1:].tolist(), means.tolist(), lowest.tolist(),
-            highest.tolist(), strict=True,
-        )
-    ]  # fmt: skip
+    columns = {
+        "round": edges[:-1] + 1,
+        "until": edges[1:],
+        "state": means,
+        "lowest": lowest,
+        "highest": highest,
+    }
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
+    rows = [dict(zip(columns, row, strict=True)) for row in values]
     return [*rows, {**rows[-1], "round": trace.horizon}]  # the last bin, up to its end
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from bdes_framework import load_run
-from bdes_framework.report.bundle import vega_script
 from bdes_framework.report.data import RunData
-from bdes_framework.report.page import Settings, report_page
+from bdes_framework.report.page import Settings, report_page, vega_script
 from tests.support.browser import Browser, browser, needs_browser
 from tests.support.reports import EXPERIMENT, HOSTILE_POLICY, PLAIN, make_run
 

@@ -11,16 +11,16 @@ from attrs import evolve
 
 from bdes_framework import load_run
 from bdes_framework.experiment.summary import CellSummary
-from bdes_framework.report.charts import spread
 from bdes_framework.report.data import (
     RunData,
     curve_rows,
     gap_rows,
     lam_rows,
+    loglog_rows,
     standings,
 )
+from bdes_framework.report.labels import spread
 from bdes_framework.report.pictures import Choice, picture
-from bdes_framework.report.rows import loglog_rows
 from bdes_framework.report.slopes import fit_slopes, table_1
 from bdes_framework.report.trajectories import first_cells, replay_trajectories
 from tests.support.reports import (
@@ -228,4 +228,4 @@ def test_what_shares_an_axis_across_lam_is_measured_alike(hostile: Path) -> None
     drawn = picture(found, "lam", Choice()).to_json()
     run.close()
     assert "two ads, T = 2,000" in drawn
-    assert "mean expected reward a round" in drawn
+    assert "mean expected reward per round" in drawn

@@ -16,7 +16,7 @@ from bdes_framework.report.data import (
 )
 from bdes_framework.report.page import Settings, report_page
 from bdes_framework.report.slopes import fit_slopes
-from bdes_framework.report.tables import _typical
+from bdes_framework.report.tables import typical
 from tests.support.reports import (
     EXPERIMENT,
     HOSTILE_ERROR,
@@ -106,11 +106,11 @@ def test_the_headline_names_who_won_at_the_longest_horizon(plain_page: Page) -> 
 
 
 def test_diagnostics_read_as_words_and_short_numbers() -> None:
-    assert _typical(["0 · (0 1) × 3", "0 · (0 1) × 3"]) == "0 · (0 1) × 3"
-    assert _typical([[0.1234567, 2.0], [1.0]]) == "[0.1235, 2] (1 of 2 replications)"
-    assert _typical([2.5, "none", 2.5]) == "2.5 (2 of 3 replications)"
-    assert _typical([1000.0, 3000.0]) == "2,000 (1,000 to 3,000)"
-    assert _typical([True, True]) == "true"
+    assert typical(["0 · (0 1) × 3", "0 · (0 1) × 3"]) == "0 · (0 1) × 3"
+    assert typical([[0.1234567, 2.0], [1.0]]) == "[0.1235, 2] (1 of 2 replications)"
+    assert typical([2.5, "none", 2.5]) == "2.5 (2 of 3 replications)"
+    assert typical([1000.0, 3000.0]) == "2,000 (1,000 to 3,000)"
+    assert typical([True, True]) == "true"
 
 
 def test_nothing_on_the_page_comes_from_elsewhere(plain: Path) -> None:
@@ -188,6 +188,6 @@ def test_one_horizon_has_curves_but_no_slope(tmp_path: Path) -> None:
 def test_a_page_that_cannot_show_every_curve_says_so(
     data: RunData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bdes_framework.report.figures.MOST_CURVE_POINTS", 48)
+    monkeypatch.setattr("bdes_framework.report.figures.MAX_CURVE_POINTS", 48)
     page = Page(report_page(data, Settings(paths=0)))
     assert "1 more environments and horizons are left out" in page.text

@@ -1,0 +1,114 @@
+"""Labels of charts and tables: other people's text made safe and short, and where it is placed."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from bdes_framework._internal.text import ascii_controls
+
+MAX_NAME = 40
+MAX_TEXT = 200
+
+LABEL_HEIGHT = 13 / 260
+"""The height of a line of text as a share of a chart's."""
+
+
+def shown_names(labels: Iterable[str], limit: int = MAX_NAME) -> dict[str, str]:
+    """Return what each label is shown as: at most about ``limit`` characters, no two alike.
+
+    >>> shown_names(["a" * 9, "a" * 8, "b"], limit=5)
+    {'aaaaaaaaa': 'aaaa…', 'aaaaaaaa': 'aaaa… (2)', 'b': 'b'}
+    """
+    unique = list(dict.fromkeys(labels))
+    return dict(zip(unique, numbered(clipped(label, limit) for label in unique), strict=True))
+
+
+def numbered(names: Iterable[str]) -> list[str]:
+    """Return names with a number behind each that was there before.
+
+    >>> numbered(["a", "b", "a"])
+    ['a', 'b', 'a (2)']
+    """
+    taken: dict[str, None] = {}
+    for name in names:
+        unique, n = name, 1
+        while unique in taken:
+            n += 1
+            unique = f"{name} ({n})"
+        taken[unique] = None
+    return list(taken)
+
+
+def clipped(text: str, limit: int = MAX_TEXT) -> str:
+    """Return text on one line, control characters escaped, cut at ``limit`` characters."""
+    line = ascii_controls(text[: 2 * limit])
+    return line if len(line) <= limit and len(text) <= 2 * limit else line[: limit - 1] + "…"
+
+
+def place_names(
+    rows: list[dict[str, Any]], by: str = "environment", x: str = "round"
+) -> list[dict[str, Any]]:
+    """Set ``label_at`` of each policy's last row: the height of its name beside the chart.
+
+    ``by`` is the column that tells panels apart, ``x`` the one on the horizontal axis.
+    """
+    panels: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        panels.setdefault(row[by], []).append(row)
+    for panel in panels.values():
+        last: dict[str, dict[str, Any]] = {}
+        for row in panel:
+            if row["policy"] not in last or row[x] > last[row["policy"]][x]:
+                last[row["policy"]] = row
+        ends = [row[end] for row in panel for end in ("low", "high")]
+        values = [row["value"] for row in last.values()]
+        heights = spread(values, min(*ends, 0.0), max(ends))
+        for row, height in zip(last.values(), heights, strict=True):
+            row["label_at"] = height
+    return rows
+
+
+def spread(
+    values: Sequence[float], lowest: float, highest: float, *, log: bool = False
+) -> list[float]:
+    """Return the positions nearest to ``values`` at which no label covers another.
+
+    The axis goes from ``lowest`` to ``highest``, on a logarithmic scale if ``log``.
+    """
+    there: Callable[[float], float] = math.log if log else float
+    back: Callable[[float], float] = math.exp if log else float
+    bottom, top = there(lowest), there(highest)
+    step = (top - bottom) * LABEL_HEIGHT or 1.0
+    clusters: list[_Cluster] = []
+    for index in sorted(range(len(values)), key=lambda i: values[i]):
+        clusters.append(_Cluster.around(there(values[index]), [index], step, bottom, top))
+        while len(clusters) > 1 and clusters[-2].end > clusters[-1].start:
+            above, below = clusters.pop(), clusters.pop()
+            members = below.members + above.members
+            centre = sum(there(values[i]) for i in members) / len(members)
+            clusters.append(_Cluster.around(centre, members, step, bottom, top))
+    placed = [0.0] * len(values)
+    for cluster in clusters:
+        for k, index in enumerate(cluster.members):
+            placed[index] = back(cluster.start + step * (k + 0.5))
+    return placed
+
+
+@frozen
+class _Cluster:
+    """Adjacent labels, stacked from the lowest without a space."""
+
+    start: float
+    end: float
+    members: list[int]
+
+    @classmethod
+    def around(
+        cls, centre: float, members: list[int], step: float, bottom: float, top: float
+    ) -> "_Cluster":
+        """Return labels centred at a place, or as near as the axis' ends allow."""
+        height = step * len(members)
+        start = max(min(centre - height / 2, top + step / 2 - height), bottom - step / 2)
+        return cls(start, start + height, members)
