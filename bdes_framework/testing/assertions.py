@@ -1,16 +1,21 @@
-"""Assertions of the checks: conditions, arrays, diagnostics and the global random state."""
+"""Assertions of the checks: conditions, arrays, rounds, diagnostics, global random state."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
+from attrs import fields, frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.text import quoted
+from bdes_framework.interfaces import Outcome
+from bdes_framework.model.rounds import Record, World
 
 Array: TypeAlias = FloatArray | IntArray
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 
 class PromiseBrokenError(Exception):
@@ -56,6 +61,50 @@ def assert_same(
         at = int(differs[0])
         came = f"{place} {at}: {what} {first[at]} and then {second[at]}"
         raise PromiseBrokenError(expected, came)
+
+
+def assert_all(values: Array, allowed: BoolArray, expected: str) -> None:
+    """Raise unless every value is allowed; show the first that is not."""
+    assert_that(allowed.all(), expected, f"{np.asarray(values)[~allowed][:1]}")
+
+
+@frozen(eq=False)
+class Rounds:
+    """What was played and what it brought, round by round: arrays of shape (T,)."""
+
+    arms: IntArray
+    rewards: FloatArray
+    means: FloatArray
+    probabilities: FloatArray
+    """The means, where the environment gives no probabilities of its own."""
+
+    @classmethod
+    def of(cls, arms: IntArray, outcome: Outcome) -> "Rounds":
+        """Copy at once what an environment may overwrite when it is pulled again."""
+        drawn_from = outcome.means if outcome.probabilities is None else outcome.probabilities
+        columns = (outcome.rewards, outcome.means, drawn_from)
+        return cls(arms, *(np.array(column, dtype=np.float64).ravel() for column in columns))
+
+    @classmethod
+    def recorded(cls, world: World, record: Record) -> "Rounds":
+        """Return what a fused loop wrote down."""
+        probabilities = record.probabilities if world.noise.size else record.means
+        return cls(record.arms, record.rewards, record.means, probabilities)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Rounds"]) -> "Rounds":
+        """Put together what came block by block."""
+        columns = [[getattr(part, field.name) for part in parts] for field in fields(cls)]
+        return cls(*map(np.concatenate, columns))
+
+
+def assert_same_rounds(first: Rounds, second: Rounds, how: str) -> None:
+    """Raise unless two games are equal bit for bit."""
+    assert_same(first.arms, second.arms, f"the same arms {how}", "arm")
+    assert_same(first.rewards, second.rewards, f"the same rewards {how}", "reward")
+    assert_same(first.means, second.means, f"the same expected rewards {how}", "mean")
+    expected = f"the same probabilities {how}"
+    assert_same(first.probabilities, second.probabilities, expected, "probability")
 
 
 def assert_flat(diagnostics: object) -> None:

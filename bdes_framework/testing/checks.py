@@ -6,9 +6,9 @@ its own list, in the module named after it.
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from unittest import SkipTest
 
 from attrs import evolve, field, frozen
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pytest
 
 S = TypeVar("S")
+T = TypeVar("T")
 
 
 @frozen
@@ -61,11 +62,11 @@ class Failure:
 
 
 class ConformanceError(BdesError, AssertionError):
-    """A subject breaks the contract; tells every check that failed, not only the first.
+    """Raised when a subject breaks the contract: with every check that failed.
 
     Attributes
     ----------
-    failures : tuple of Failure
+    failures : tuple[Failure, ...]
         What failed and how.
     """
 
@@ -79,33 +80,32 @@ class ConformanceError(BdesError, AssertionError):
         return "\n\n".join([f"{self.failures[0].subject} fails {count}", *map(str, self.failures)])
 
 
+@frozen(eq=False)
 class Subject:
-    """What is checked: a reference and parameters, looked up in some plugins.
+    """What is checked: a reference and parameters, looked up in plugins when a check first runs."""
 
-    Nothing is loaded before the first check runs.
-    """
-
-    def __init__(
-        self,
-        kind: Kind,
-        ref: Reference,
-        parameters: Mapping[str, object],
-        plugins: Plugins | None,
-    ) -> None:
-        self.kind = kind
-        self.ref = ref
-        self.parameters = dict(parameters)
-        self._given = plugins
+    kind: Kind
+    ref: Reference
+    parameters: Mapping[str, object]
+    given_plugins: Plugins | None
+    _memory: dict[object, Any] = field(factory=dict, init=False)
 
     @cached_property
     def plugins(self) -> Plugins:
         """The plugins it is looked up in: those given, or everything installed."""
-        return load_plugins() if self._given is None else self._given
+        return load_plugins() if self.given_plugins is None else self.given_plugins
 
     @cached_property
     def entry(self) -> Entry:
         """What the reference names; raises if it or a parameter is wrong."""
         return self.plugins.resolve(self.kind, self.ref, self.parameters)[0]
+
+    def once(self, make: Callable[..., T], *scenario: object) -> T:
+        """Return ``make(self, *scenario)``, made at the first call: what many checks compare to."""
+        if (make, scenario) not in self._memory:
+            self._memory[make, scenario] = make(self, *scenario)
+        made: T = self._memory[make, scenario]
+        return made
 
     @property
     def name(self) -> str:
@@ -124,6 +124,9 @@ class Subject:
         return f"{entry.kind} {entry.name!r} of {entry.distribution}" + (given and f" ({given})")
 
 
+Verify: TypeAlias = Callable[[Subject, S], None]
+
+
 @frozen(eq=False)
 class Check:
     """One promise of the contract, ready to be tried: call it.
@@ -134,18 +137,21 @@ class Check:
         What expected failures and reports call it.
     promise : str
         What it makes sure of, in a sentence.
+    verify : Callable[[Subject, object], None]
+        Raises if the subject breaks the promise in a scenario.
+    scenarios : tuple[object, ...]
+        The scenarios it is tried in, one after another.
     subject : Subject
         What is checked.
-    trials : tuple
-        Scenarios, each with a function that raises if the promise is broken there.
-    expected_failure : str or None
-        Why this subject is known to fail it, if it is.
+    expected_failure : str | None
+        Why this subject is known to fail it.
     """
 
     name: str
     promise: str
+    verify: Verify[Any] = field(repr=False)
+    scenarios: tuple[object, ...] = field(repr=False)
     subject: Subject
-    trials: tuple[tuple[str, Callable[[], None]], ...] = field(repr=False)
     expected_failure: str | None = None
 
     def __call__(self) -> None:
@@ -160,40 +166,20 @@ class Check:
         """
         subject = str(self.subject)  # a name or parameter that is wrong is no broken promise
         skipped: list[str] = []
-        for scenario, trial in self.trials:
+        for scenario in self.scenarios:
             try:
                 with global_random_state_restored():
-                    trial()
+                    self.verify(self.subject, scenario)
             except (ScenarioRejectedError, SkipTest) as error:
                 skipped.append(str(error))
             except PromiseBrokenError as error:
-                failure = Failure(subject, self.name, scenario, error.expected, error.came)
+                failure = Failure(subject, self.name, str(scenario), error.expected, error.came)
                 raise ConformanceError([failure]) from None
             except Exception as error:
-                failure = Failure(subject, self.name, scenario, self.promise, _raised(error))
+                failure = Failure(subject, self.name, str(scenario), self.promise, _raised(error))
                 raise ConformanceError([failure]) from error
-        if len(skipped) == len(self.trials):
+        if len(skipped) == len(self.scenarios):
             raise SkipTest(f"{self.name} does not apply: {skipped[0]}")
-
-
-Verify: TypeAlias = Callable[[Subject, S], None]
-
-
-@frozen
-class _Promise:
-    name: str
-    promise: str
-    trials: tuple[tuple[str, Callable[[Subject], None]], ...]
-
-    @classmethod
-    def of(cls, verify: Verify[S], scenarios: Sequence[S]) -> "_Promise":
-        first_line = (verify.__doc__ or "").partition("\n")[0]
-        trials = [(str(scenario), _within(verify, scenario)) for scenario in scenarios]
-        return cls(verify.__name__, first_line, tuple(trials))
-
-
-def _within(verify: Verify[S], scenario: S) -> Callable[[Subject], None]:
-    return lambda subject: verify(subject, scenario)
 
 
 class ConformanceSuite(Generic[S]):
@@ -206,19 +192,25 @@ class ConformanceSuite(Generic[S]):
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
-        self._promises = [_Promise.of(parameters_are_documented, ("",))]
+        self._promises: list[tuple[str, str, Verify[Any], tuple[object, ...]]] = []
+        self._add(parameters_are_documented, ("",))
 
     def over(self, *scenarios: S) -> Callable[[Verify[S]], Verify[S]]:
         """Add a function as a check, to be tried in these scenarios.
 
         The function's name becomes the check's, its first line the promise.
         """
+        return lambda verify: self._add(verify, scenarios)
 
-        def add(verify: Verify[S]) -> Verify[S]:
-            self._promises.append(_Promise.of(verify, scenarios))
-            return verify
+    def table(self, verify: Verify[S], *rows: tuple[str, str, Sequence[S]]) -> None:
+        """Add one function as several checks: their names, promises and scenarios."""
+        for name, promise, scenarios in rows:
+            self._promises.append((name, promise, verify, tuple(scenarios)))
 
-        return add
+    def _add(self, verify: Verify[S], scenarios: Sequence[object]) -> Verify[S]:
+        promise = (verify.__doc__ or "").partition("\n")[0]
+        self._promises.append((verify.__name__, promise, verify, tuple(scenarios)))
+        return verify
 
     def checks(
         self,
@@ -243,15 +235,7 @@ class ConformanceSuite(Generic[S]):
             Its parameters, if ``ref`` is a name or a table.
         """
         subject = Subject(self._kind, ref, parameters, plugins)
-        checks = [
-            Check(
-                promise.name,
-                promise.promise,
-                subject,
-                tuple((scenario, partial(trial, subject)) for scenario, trial in promise.trials),
-            )
-            for promise in self._promises
-        ]
+        checks = [Check(*promise, subject) for promise in self._promises]
         return _with_expected_failures(checks, expected_failures)
 
     def check(
@@ -305,12 +289,12 @@ def parametrize_with_checks(
 
     Parameters
     ----------
-    checks : checks
+    checks : Iterable[Check]
         From ``policy_checks``, ``environment_checks``, ``planner_checks`` or
         ``noise_model_checks``, or several of these together.
-    expected_failures : mapping of check name to reason, optional
-        Known failures, of every subject here. They are marked as strict xfail: one that
-        passes after all is reported, so that the list cannot outlive its reasons.
+    expected_failures : Mapping[str, str] | None
+        Known failures of every subject here, by check name, with the reason. They are strict
+        xfails: one that passes after all is reported, so that the list stays true.
 
     Examples
     --------

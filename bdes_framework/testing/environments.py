@@ -1,6 +1,6 @@
-"""What every environment promises, as named checks."""
+"""Checks of environments."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from unittest import SkipTest
 
 import numpy as np
@@ -21,9 +21,12 @@ from bdes_framework.interfaces import (
 from bdes_framework.model.rounds import Record, sweep_block
 from bdes_framework.testing.assertions import (
     PromiseBrokenError,
+    Rounds,
+    assert_all,
     assert_array,
     assert_global_random_state_unused,
     assert_same,
+    assert_same_rounds,
     assert_that,
     seed_global_random_state,
 )
@@ -53,62 +56,32 @@ MANY = EnvironmentScenario(20_000, 5)
 # -- pulling --------------------------------------------------------------------------------
 
 
-@frozen(eq=False)
-class Pulled:
-    """What a number of blocks brought, put together: arrays of shape (T,)."""
-
-    rewards: FloatArray
-    means: FloatArray
-    probabilities: FloatArray
-    """The means, where the environment gives no probabilities of its own."""
-
-
 def build(subject: Subject, scenario: EnvironmentScenario, global_seed: int = 0) -> Environment:
     """Build the environment that is checked, the global random states set to ``global_seed``."""
     seed_global_random_state(global_seed)
     return subject.plugins.environment(subject.ref, seed=scenario.seed, **subject.parameters)
 
 
-def pull(environment: Environment, blocks: Iterable[IntArray]) -> Pulled:
+def pull(environment: Environment, blocks: Iterable[IntArray]) -> Rounds:
     """Pull block after block."""
-    return joined([_copied(environment.pull(block.copy())) for block in blocks])
+    return Rounds.joined([Rounds.of(block, environment.pull(block.copy())) for block in blocks])
 
 
-def joined(parts: Sequence[Pulled]) -> Pulled:
-    """Put together what came block by block."""
-    return Pulled(
-        rewards=np.concatenate([part.rewards for part in parts]),
-        means=np.concatenate([part.means for part in parts]),
-        probabilities=np.concatenate([part.probabilities for part in parts]),
-    )
-
-
-def _copied(outcome: Outcome) -> Pulled:
-    """Copy at once what an environment may overwrite when it is pulled again."""
-    drawn_from = outcome.means if outcome.probabilities is None else outcome.probabilities
-    columns = (outcome.rewards, outcome.means, drawn_from)
-    return Pulled(*(np.array(column, dtype=np.float64).ravel() for column in columns))
-
-
-def run(subject: Subject, scenario: EnvironmentScenario) -> Pulled:
+def pull_anew(subject: Subject, scenario: EnvironmentScenario) -> Rounds:
     """Build an environment and pull all arms in one block."""
     environment = build(subject, scenario)
     return pull(environment, [scenario.arms(environment.n_arms)])
+
+
+def undisturbed(subject: Subject, scenario: EnvironmentScenario) -> Rounds:
+    """Return what :func:`pull_anew` does, pulled once per subject."""
+    return subject.once(pull_anew, scenario)
 
 
 def cut(arms: IntArray, seed: int) -> list[IntArray]:
     """Cut into blocks of uneven length."""
     rng = np.random.default_rng(seed)
     return np.split(arms, np.flatnonzero(rng.random(arms.size - 1) < 0.2) + 1)
-
-
-def _assert_same_pulls(first: Pulled, second: Pulled, how: str) -> None:
-    """Assert that two environments paid the same, bit for bit."""
-    assert_same(first.rewards, second.rewards, f"the same rewards {how}", "reward")
-    assert_same(first.means, second.means, f"the same means {how}", "mean")
-    assert_same(
-        first.probabilities, second.probabilities, f"the same probabilities {how}", "probability"
-    )
 
 
 SUITE: ConformanceSuite[EnvironmentScenario] = ConformanceSuite(Kind.ENVIRONMENT)
@@ -138,49 +111,40 @@ def n_arms_is_a_positive_int(subject: Subject, scenario: EnvironmentScenario) ->
 @SUITE.over(*ORDINARY)
 def outcomes_have_one_float64_per_pull(subject: Subject, scenario: EnvironmentScenario) -> None:
     """Rewards, means and probabilities are arrays of float64, one value per pull."""
-    for arms, outcome in _outcomes(subject, scenario):
-        for name, column in _named_columns(outcome):
-            expected = f"{name}: an array of float64, shape ({arms.size},)"
-            assert_array(column, np.float64, expected, arms.size)
+    for n, name, column in _columns(subject, scenario):
+        assert_array(column, np.float64, f"{name}: an array of float64, shape ({n},)", n)
 
 
 @SUITE.over(*ORDINARY)
 def outcomes_are_finite(subject: Subject, scenario: EnvironmentScenario) -> None:
     """No reward, mean or probability is NaN or infinite."""
-    for _, outcome in _outcomes(subject, scenario):
-        for name, column in _named_columns(outcome):
-            values = np.asarray(column, dtype=np.float64).ravel()
-            wrong = values[~np.isfinite(values)]
-            assert_that(wrong.size == 0, f"finite {name}", f"{wrong[:1]}")
+    for _, name, column in _columns(subject, scenario):
+        assert_all(column, np.isfinite(column), f"finite {name}")
 
 
 @SUITE.over(*ORDINARY)
 def probabilities_lie_in_0_1(subject: Subject, scenario: EnvironmentScenario) -> None:
     """Probabilities, where there are any, are clipped to [0, 1]."""
-    for _, outcome in _outcomes(subject, scenario):
-        if outcome.probabilities is None:
-            raise SkipTest("it gives no probabilities")
-        values = np.asarray(outcome.probabilities)
-        wrong = values[(values < 0) | (values > 1)]
-        assert_that(wrong.size == 0, "probabilities in [0, 1]", f"{wrong[:1]}")
+    found = [column for _, name, column in _columns(subject, scenario) if name == "probabilities"]
+    if not found:
+        raise SkipTest("it gives no probabilities")
+    for column in map(np.asarray, found):
+        assert_all(column, (column >= 0) & (column <= 1), "probabilities in [0, 1]")
 
 
-def _outcomes(
+def _columns(
     subject: Subject, scenario: EnvironmentScenario
-) -> Iterator[tuple[IntArray, Outcome]]:
+) -> Iterator[tuple[int, str, FloatArray]]:
+    """Yield the number of pulls, the name and the values of every column of every outcome."""
     environment = build(subject, scenario)
     for block in cut(scenario.arms(environment.n_arms), scenario.seed):
         outcome: object = environment.pull(block)
         if not isinstance(outcome, Outcome):
             raise PromiseBrokenError("an Outcome from pull", quoted(outcome))
-        yield block, outcome
-
-
-def _named_columns(outcome: Outcome) -> list[tuple[str, object]]:
-    columns: list[tuple[str, object]] = [("rewards", outcome.rewards), ("means", outcome.means)]
-    if outcome.probabilities is not None:
-        columns.append(("probabilities", outcome.probabilities))
-    return columns
+        yield block.size, "rewards", outcome.rewards
+        yield block.size, "means", outcome.means
+        if outcome.probabilities is not None:
+            yield block.size, "probabilities", outcome.probabilities
 
 
 # -- what rewards depend on -----------------------------------------------------------------
@@ -189,18 +153,19 @@ def _named_columns(outcome: Outcome) -> list[tuple[str, object]]:
 @SUITE.over(*ORDINARY, LONG)
 def same_seed_gives_the_same_rewards(subject: Subject, scenario: EnvironmentScenario) -> None:
     """Two environments built with one seed pay the same for the same arms."""
-    _assert_same_pulls(run(subject, scenario), run(subject, scenario), "from the same seed")
+    first, second = undisturbed(subject, scenario), pull_anew(subject, scenario)
+    assert_same_rounds(first, second, "from the same seed")
 
 
 @SUITE.over(*ORDINARY)
 def rewards_do_not_depend_on_blocks(subject: Subject, scenario: EnvironmentScenario) -> None:
     """One block, several, or one pull at a time: random numbers belong to the round."""
-    whole = run(subject, scenario)
-    arms = scenario.arms(build(subject, scenario).n_arms)
+    whole = undisturbed(subject, scenario)
+    arms = whole.arms
     singly = pull(build(subject, scenario), np.split(arms, arms.size))
-    _assert_same_pulls(whole, singly, "in one block and pull by pull")
+    assert_same_rounds(whole, singly, "in one block and pull by pull")
     uneven = pull(build(subject, scenario), cut(arms, scenario.seed))
-    _assert_same_pulls(whole, uneven, "in one block and in several")
+    assert_same_rounds(whole, uneven, "in one block and in several")
 
 
 @SUITE.over(*ORDINARY)
@@ -208,14 +173,16 @@ def environments_do_not_share_state(subject: Subject, scenario: EnvironmentScena
     """Two environments pulled in turns pay what each pays alone."""
     pair = (scenario, evolve(scenario, seed=scenario.seed + 1000))
     environments = [build(subject, each) for each in pair]
-    turns: tuple[list[Pulled], list[Pulled]] = ([], [])
+    turns: tuple[list[Rounds], list[Rounds]] = ([], [])
     arms = [each.arms(environments[0].n_arms) for each in pair]
     for t in range(scenario.horizon):
         for environment, played, turn in zip(environments, arms, turns, strict=True):
             turn.append(pull(environment, [played[t : t + 1]]))
     for each, played, turn in zip(pair, arms, turns, strict=True):
         alone = pull(build(subject, each), np.split(played, played.size))
-        _assert_same_pulls(alone, joined(turn), "alone and in turns with another environment")
+        assert_same_rounds(
+            alone, Rounds.joined(turn), "alone and in turns with another environment"
+        )
 
 
 @SUITE.over(*ORDINARY)
@@ -244,7 +211,7 @@ def arms_given_are_not_changed(subject: Subject, scenario: EnvironmentScenario) 
 
 
 @SUITE.over(EnvironmentScenario(5, 1))
-def arms_out_of_range_are_refused(subject: Subject, scenario: EnvironmentScenario) -> None:
+def arms_out_of_range_are_rejected(subject: Subject, scenario: EnvironmentScenario) -> None:
     """Pulling an arm that does not exist raises, wherever it stands in the block."""
     n_arms = build(subject, scenario).n_arms
     for wrong in (n_arms, -1):
@@ -314,7 +281,7 @@ def open_rounds_equals_pull(subject: Subject, scenario: EnvironmentScenario) -> 
     if not isinstance(environment, FusedEnvironment):
         raise SkipTest("it has no fused form")
     arms = scenario.arms(environment.n_arms)
-    parts: list[Pulled] = []
+    parts: list[Rounds] = []
     for index, block in enumerate(cut(arms, scenario.seed)):
         if index % 3 == 2:
             parts.append(pull(environment, [block]))
@@ -322,9 +289,10 @@ def open_rounds_equals_pull(subject: Subject, scenario: EnvironmentScenario) -> 
         record = Record(block, *(np.full(block.size, -1.0) for _ in range(4)))
         world = environment.open_rounds(block.size)
         sweep_block(world, record)
-        probabilities = record.probabilities if world.noise.size else record.means
-        parts.append(Pulled(record.rewards, record.means, probabilities))
-    _assert_same_pulls(run(subject, scenario), joined(parts), "pulled and through open_rounds")
+        parts.append(Rounds.recorded(world, record))
+    assert_same_rounds(
+        undisturbed(subject, scenario), Rounds.joined(parts), "pulled and through open_rounds"
+    )
 
 
 @SUITE.over(*ORDINARY)
@@ -351,7 +319,9 @@ def benchmark_changes_no_rewards(subject: Subject, scenario: EnvironmentScenario
     environment = build(subject, scenario)
     _benchmark(environment, np.array([scenario.horizon]))
     pulled = pull(environment, [scenario.arms(environment.n_arms)])
-    _assert_same_pulls(run(subject, scenario), pulled, "with and without a look at the benchmark")
+    assert_same_rounds(
+        undisturbed(subject, scenario), pulled, "with and without a look at the benchmark"
+    )
 
 
 @SUITE.over(*ORDINARY)

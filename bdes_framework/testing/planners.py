@@ -1,12 +1,15 @@
-"""What every planner promises, as named checks."""
+"""Checks of planners."""
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
+from functools import wraps
 from itertools import islice
+from typing import TypeAlias
 from unittest import SkipTest
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.text import quoted
@@ -25,11 +28,13 @@ from bdes_framework.testing.assertions import (
 from bdes_framework.testing.checks import ConformanceSuite, Subject
 from bdes_framework.testing.reference import best_value, example_instance, plain_value
 
+OfPlan: TypeAlias = Callable[[Plan, "PlannerScenario"], None]
+
 ROUNDING = 1e-9
 """How far sums of floats may be off, relative to their size."""
 
 
-@frozen
+@frozen(eq=False)
 class PlannerScenario:
     """An instance to plan for, and how many rounds."""
 
@@ -54,7 +59,7 @@ def _example(
 
 
 def _rejectable(scenario: PlannerScenario) -> PlannerScenario:
-    return PlannerScenario(scenario.instance, scenario.horizon, scenario.seed, may_be_rejected=True)
+    return evolve(scenario, may_be_rejected=True)
 
 
 SMALL = tuple(
@@ -98,58 +103,16 @@ def _plan(planner: Planner, scenario: PlannerScenario) -> Plan:
     return plan
 
 
-def _planned(subject: Subject, scenario: PlannerScenario) -> Plan:
+def _plan_anew(subject: Subject, scenario: PlannerScenario) -> Plan:
     return _plan(_build(subject, scenario), scenario)
+
+
+def _planned(subject: Subject, scenario: PlannerScenario) -> Plan:
+    return subject.once(_plan_anew, scenario)
 
 
 def _copy(instance: Instance) -> Instance:
     return Instance(instance.r, instance.b, instance.lam, instance.q0)
-
-
-def _assert_numbers(plan: Plan) -> None:
-    expected = "value: a finite float; upper_bound: a float, perhaps inf, but not NaN"
-    for name, number in (("value", plan.value), ("upper_bound", plan.upper_bound)):
-        assert_that(isinstance(number, float), expected, f"{name} is {quoted(number)}")
-        assert_that(not math.isnan(number), expected, f"{name} is NaN")
-    assert_that(math.isfinite(plan.value), expected, f"value is {plan.value}")
-
-
-def _assert_pull_count(plan: Plan, scenario: PlannerScenario) -> None:
-    assert_that(
-        plan.schedule.n_pulls == scenario.horizon,
-        f"a schedule of exactly {scenario.horizon} pulls",
-        f"{plan.schedule.n_pulls} pulls",
-    )
-
-
-def _assert_arms_exist(plan: Plan, scenario: PlannerScenario) -> None:
-    highest, n_arms = int(plan.arms.max()), scenario.instance.n_arms
-    assert_that(highest < n_arms, f"arms from 0 to {n_arms - 1}", f"arm {highest}")
-
-
-def _assert_value(plan: Plan, scenario: PlannerScenario) -> None:
-    if int(plan.arms.max()) >= scenario.instance.n_arms:
-        return  # worth nothing that could be told; arms_exist tells of it
-    worth = scenario.instance.value(plan.schedule)
-    by_hand = plain_value(scenario.instance, plan.arms)
-    expected = f"the value of the schedule itself, {worth}, to {ROUNDING:g} of it"
-    assert_that(
-        _close(plan.value, worth) and _close(plan.value, by_hand), expected, f"{plan.value}"
-    )
-
-
-def _assert_bounds(plan: Plan, scenario: PlannerScenario) -> None:
-    best = best_value(scenario.instance, scenario.horizon)
-    assert_that(
-        _at_most(plan.value, best),
-        f"a value of at most {best}, the best of all sequences",
-        f"{plan.value}",
-    )
-    assert_that(
-        _at_most(best, plan.upper_bound),
-        f"an upper bound of at least {best}, the best of all sequences",
-        f"{plan.upper_bound}",
-    )
 
 
 def _close(a: float, b: float) -> bool:
@@ -169,42 +132,71 @@ def plans_ordinary_instances(subject: Subject, scenario: PlannerScenario) -> Non
     _planned(subject, scenario)
 
 
-@SUITE.over(*ORDINARY)
-def numbers_are_floats(subject: Subject, scenario: PlannerScenario) -> None:
+def _over_plans(*scenarios: PlannerScenario) -> Callable[[OfPlan], OfPlan]:
+    """Add a function of a plan and its scenario as a check."""
+
+    def add(verify_plan: OfPlan) -> OfPlan:
+        @SUITE.over(*scenarios)
+        @wraps(verify_plan)
+        def verify(subject: Subject, scenario: PlannerScenario) -> None:
+            verify_plan(_planned(subject, scenario), scenario)
+
+        return verify_plan
+
+    return add
+
+
+@_over_plans(*ORDINARY)
+def numbers_are_floats(plan: Plan, scenario: PlannerScenario) -> None:
     """The value is a finite float; the upper bound is a float, inf if nothing is proven."""
-    _assert_numbers(_planned(subject, scenario))
+    expected = "value: a finite float; upper_bound: a float, perhaps inf, but not NaN"
+    for name, number in (("value", plan.value), ("upper_bound", plan.upper_bound)):
+        assert_that(isinstance(number, float), expected, f"{name} is {quoted(number)}")
+        assert_that(not math.isnan(number), expected, f"{name} is NaN")
+    assert_that(math.isfinite(plan.value), expected, f"value is {plan.value}")
 
 
-@SUITE.over(*ORDINARY)
-def schedules_have_exactly_horizon_pulls(subject: Subject, scenario: PlannerScenario) -> None:
+@_over_plans(*ORDINARY)
+def schedules_have_exactly_horizon_pulls(plan: Plan, scenario: PlannerScenario) -> None:
     """A schedule has as many pulls as rounds were asked for."""
-    _assert_pull_count(_planned(subject, scenario), scenario)
+    n, horizon = plan.schedule.n_pulls, scenario.horizon
+    assert_that(n == horizon, f"a schedule of exactly {horizon} pulls", f"{n} pulls")
 
 
-@SUITE.over(*ORDINARY)
-def arms_exist(subject: Subject, scenario: PlannerScenario) -> None:
+@_over_plans(*ORDINARY)
+def arms_exist(plan: Plan, scenario: PlannerScenario) -> None:
     """Every arm lies between 0 and K - 1."""
-    _assert_arms_exist(_planned(subject, scenario), scenario)
+    highest, n_arms = int(plan.arms.max()), scenario.instance.n_arms
+    assert_that(highest < n_arms, f"arms from 0 to {n_arms - 1}", f"arm {highest}")
 
 
-@SUITE.over(*ORDINARY)
-def value_is_that_of_the_schedule(subject: Subject, scenario: PlannerScenario) -> None:
+@_over_plans(*ORDINARY)
+def value_is_that_of_the_schedule(plan: Plan, scenario: PlannerScenario) -> None:
     """The value is what the schedule earns on this instance."""
-    _assert_value(_planned(subject, scenario), scenario)
+    if int(plan.arms.max()) >= scenario.instance.n_arms:
+        return  # such a schedule has no value; arms_exist fails
+    value = scenario.instance.value(plan.schedule)
+    by_hand = plain_value(scenario.instance, plan.arms)
+    expected = f"the value of the schedule itself, {value}, to {ROUNDING:g} of it"
+    same = _close(plan.value, value) and _close(plan.value, by_hand)
+    assert_that(same, expected, f"{plan.value}")
 
 
-@SUITE.over(*ORDINARY)
-def value_is_at_most_the_upper_bound(subject: Subject, scenario: PlannerScenario) -> None:
+@_over_plans(*ORDINARY)
+def value_is_at_most_the_upper_bound(plan: Plan, scenario: PlannerScenario) -> None:
     """The value does not exceed the upper bound."""
-    plan = _planned(subject, scenario)
     expected = f"an upper bound of at least the value, {plan.value}"
     assert_that(_at_most(plan.value, plan.upper_bound), expected, f"{plan.upper_bound}")
 
 
-@SUITE.over(*map(_rejectable, SMALL))
-def optimum_lies_between_value_and_upper_bound(subject: Subject, scenario: PlannerScenario) -> None:
+@_over_plans(*ORDINARY[: len(SMALL)])
+def optimum_lies_between_value_and_upper_bound(plan: Plan, scenario: PlannerScenario) -> None:
     """The best of all sequences earns at least the value and at most the upper bound."""
-    _assert_bounds(_planned(subject, scenario), scenario)
+    best = best_value(scenario.instance, scenario.horizon)
+    of_all = f"{best}, the best of all sequences"
+    assert_that(_at_most(plan.value, best), f"a value of at most {of_all}", f"{plan.value}")
+    expected = f"an upper bound of at least {of_all}"
+    assert_that(_at_most(best, plan.upper_bound), expected, f"{plan.upper_bound}")
 
 
 @SUITE.over(*ORDINARY)
@@ -215,7 +207,7 @@ def same_instance_gives_the_same_plan(subject: Subject, scenario: PlannerScenari
     between = _rejectable(_example(2, 5, 0.6, seed=21))
     with suppress(ScenarioRejectedError):
         _plan(planner, between)
-    others = ((_planned(subject, scenario), "another"), (_plan(planner, scenario), "the same"))
+    others = ((_plan_anew(subject, scenario), "another"), (_plan(planner, scenario), "the same"))
     for again, which in others:
         expected = f"the same plan from {which} planner"
         assert_same(first.arms, again.arms, expected, "arm")
@@ -246,10 +238,10 @@ def instances_are_not_changed(subject: Subject, scenario: PlannerScenario) -> No
     assert_that(not writeable, "r and b read-only, as they were", "made writeable")
 
 
-@SUITE.over(*ORDINARY)
-def diagnostics_are_flat(subject: Subject, scenario: PlannerScenario) -> None:
+@_over_plans(*ORDINARY)
+def diagnostics_are_flat(plan: Plan, scenario: PlannerScenario) -> None:
     """A plan's diagnostics are names with scalars, strings or small arrays."""
-    assert_flat(_planned(subject, scenario).diagnostics)
+    assert_flat(plan.diagnostics)
 
 
 @SUITE.over(*SMALL)
@@ -261,7 +253,7 @@ def improving_plans_hold(subject: Subject, scenario: PlannerScenario) -> None:
     plans = list(islice(planner.improving_plans(_copy(scenario.instance), scenario.horizon), 5))
     assert_that(bool(plans), "at least one plan", "none")
     for plan in plans:
-        _assert_plan(plan, scenario)
+        _verify_plan(plan, scenario)
 
 
 def _numbers(plan: Plan) -> FloatArray:
@@ -271,58 +263,61 @@ def _numbers(plan: Plan) -> FloatArray:
 # -- instances at the edge ------------------------------------------------------------------
 
 
-def _assert_everything(subject: Subject, scenario: PlannerScenario) -> None:
-    _assert_plan(_planned(subject, scenario), scenario)
+def plans(subject: Subject, scenario: PlannerScenario) -> None:
+    """The plan keeps every promise of a plan."""
+    _verify_plan(_planned(subject, scenario), scenario)
 
 
-def _assert_plan(plan: Plan, scenario: PlannerScenario) -> None:
-    _assert_numbers(plan)
-    _assert_pull_count(plan, scenario)
-    _assert_arms_exist(plan, scenario)
-    _assert_value(plan, scenario)
-    _assert_bounds(plan, scenario)
+def _verify_plan(plan: Plan, scenario: PlannerScenario) -> None:
+    for verify in (
+        numbers_are_floats,
+        schedules_have_exactly_horizon_pulls,
+        arms_exist,
+        value_is_that_of_the_schedule,
+        optimum_lies_between_value_and_upper_bound,
+    ):
+        verify(plan, scenario)
 
 
-@SUITE.over(_example(3, 1, 0.3, 1), _example(4, 1, 1.0, 2), _example(4, 1, 0.0, 3))
-def plans_a_single_round(subject: Subject, scenario: PlannerScenario) -> None:
-    """It plans one round."""
-    _assert_everything(subject, scenario)
-
-
-@SUITE.over(_example(1, 1, 0.3, 1), _example(1, 30, 0.3, 2), _example(1, 30, 1.0, 3))
-def plans_a_single_arm(subject: Subject, scenario: PlannerScenario) -> None:
-    """It plans an instance with one arm."""
-    _assert_everything(subject, scenario)
-
-
-@SUITE.over(_example(3, 6, 0.0, 1), _example(2, 10, 0.0, 2))
-def plans_at_lam_0(subject: Subject, scenario: PlannerScenario) -> None:
-    """It plans an instance whose state never moves."""
-    _assert_everything(subject, scenario)
-
-
-@SUITE.over(_example(3, 6, 1.0, 1), _example(2, 11, 1.0, 2), _example(4, 5, 1.0, 3))
-def plans_at_lam_1(subject: Subject, scenario: PlannerScenario) -> None:
-    """It plans an instance whose state forgets all but the last arm."""
-    _assert_everything(subject, scenario)
-
-
-@SUITE.over(
-    _example(3, 6, 0.3, 1, scale=0.2),
-    _example(3, 6, 0.3, 1, scale=40.0),
-    PlannerScenario(Instance([0.5, 0.9], [0.4, 0.1], 0.4, q0=0.2), 9),
-    PlannerScenario(Instance([0.5, 0.9], [0.4, 0.1], 0.4, q0=0.0), 9),
+SUITE.table(
+    plans,
+    (
+        "plans_a_single_round",
+        "It plans one round.",
+        [_example(3, 1, 0.3, 1), _example(4, 1, 1.0, 2), _example(4, 1, 0.0, 3)],
+    ),
+    (
+        "plans_a_single_arm",
+        "It plans an instance with one arm.",
+        [_example(1, 1, 0.3, 1), _example(1, 30, 0.3, 2), _example(1, 30, 1.0, 3)],
+    ),
+    (
+        "plans_at_lam_0",
+        "It plans an instance whose state never moves.",
+        [_example(3, 6, 0.0, 1), _example(2, 10, 0.0, 2)],
+    ),
+    (
+        "plans_at_lam_1",
+        "It plans an instance whose state forgets all but the last arm.",
+        [_example(3, 6, 1.0, 1), _example(2, 11, 1.0, 2), _example(4, 5, 1.0, 3)],
+    ),
+    (
+        "plans_scaled_instances",
+        "It plans instances with r, b or q0 above 1, or with another first state than 1.",
+        [
+            _example(3, 6, 0.3, 1, scale=0.2),
+            _example(3, 6, 0.3, 1, scale=40.0),
+            PlannerScenario(Instance([0.5, 0.9], [0.4, 0.1], 0.4, q0=0.2), 9),
+            PlannerScenario(Instance([0.5, 0.9], [0.4, 0.1], 0.4, q0=0.0), 9),
+        ],
+    ),
+    (
+        "plans_worthless_and_equal_arms",
+        "It plans when nothing pays and when all arms are the same.",
+        [
+            PlannerScenario(Instance([0.0, 0.0], [1.0, 0.5], 0.3), 6),
+            PlannerScenario(Instance([0.5, 0.9], [0.0, 0.0], 0.3, q0=0.0), 6),
+            PlannerScenario(Instance([0.5, 0.5, 0.5], [0.5, 0.5, 0.5], 0.3), 5),
+        ],
+    ),
 )
-def plans_scaled_instances(subject: Subject, scenario: PlannerScenario) -> None:
-    """It plans instances with r, b or q0 above 1, or with another first state than 1."""
-    _assert_everything(subject, scenario)
-
-
-@SUITE.over(
-    PlannerScenario(Instance([0.0, 0.0], [1.0, 0.5], 0.3), 6),
-    PlannerScenario(Instance([0.5, 0.9], [0.0, 0.0], 0.3, q0=0.0), 6),
-    PlannerScenario(Instance([0.5, 0.5, 0.5], [0.5, 0.5, 0.5], 0.3), 5),
-)
-def plans_worthless_and_equal_arms(subject: Subject, scenario: PlannerScenario) -> None:
-    """It plans when nothing pays and when all arms are the same."""
-    _assert_everything(subject, scenario)

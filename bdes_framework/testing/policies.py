@@ -1,6 +1,8 @@
-"""What every policy promises, as named checks."""
+"""Checks of policies."""
 
-from collections.abc import Callable, Iterator, Sequence
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
 from typing import TypeAlias
 from unittest import SkipTest
 
@@ -14,11 +16,13 @@ from bdes_framework.model.instance import Instance, Problem
 from bdes_framework.model.rounds import Record
 from bdes_framework.testing.assertions import (
     PromiseBrokenError,
+    Rounds,
     ScenarioRejectedError,
     assert_array,
     assert_flat,
     assert_global_random_state_unused,
     assert_same,
+    assert_same_rounds,
     assert_that,
     seed_global_random_state,
 )
@@ -28,7 +32,7 @@ from bdes_framework.testing.reference import ReferenceEnvironment, example_insta
 
 @frozen
 class PolicyScenario:
-    """A problem to play: what is true, and what the policy is told of it."""
+    """A problem to play: its true parameters, and which of them the policy knows."""
 
     n_arms: int = 3
     horizon: int = 120
@@ -43,16 +47,16 @@ class PolicyScenario:
     """Whether a policy is free to raise InvalidValueError when it is built for this."""
 
     def __str__(self) -> str:
-        told = f"lam={self.lam}" + ("" if self.lam_known else " (not told)")
-        extras = ["" if self.arm_known else "no replenishing arm told"]
+        lam = f"lam={self.lam}" + ("" if self.lam_known else " (unknown)")
+        extras = ["" if self.arm_known else "replenishing arm unknown"]
         extras += ["" if self.pays is None else f"every pull pays {self.pays:g}"]
         extras += [f"noise {self.noise_width}" if self.noise_width else ""]
         more = "".join(f", {extra}" for extra in extras if extra)
-        return f"K={self.n_arms}, T={self.horizon}, {told}, seed={self.seed}{more}"
+        return f"K={self.n_arms}, T={self.horizon}, {lam}, seed={self.seed}{more}"
 
     @property
     def problem(self) -> Problem:
-        """What the policy is told."""
+        """What the policy knows."""
         return Problem(
             n_arms=self.n_arms,
             horizon=self.horizon,
@@ -79,10 +83,11 @@ ORDINARY = (
     ),
 )
 LONG = PolicyScenario(horizon=1500, lam=0.1, seed=5)
+FUSED = (*ORDINARY, LONG, PolicyScenario(seed=6, noise_width=0.3))
 
 
-def and_with_less_known(*scenarios: PolicyScenario) -> tuple[PolicyScenario, ...]:
-    """Add each scenario with lam and with the replenishing arm kept from the policy."""
+def with_less_known(*scenarios: PolicyScenario) -> tuple[PolicyScenario, ...]:
+    """Add each scenario with lam and with the replenishing arm unknown to the policy."""
     return (
         *scenarios,
         *(evolve(s, lam_known=False, may_be_rejected=True) for s in scenarios),
@@ -94,24 +99,21 @@ def and_with_less_known(*scenarios: PolicyScenario) -> tuple[PolicyScenario, ...
 
 
 @frozen(eq=False)
-class Asked:
-    """What a policy answered, and what it was asked."""
+class Answer:
+    """What ``ask(limit)`` returned, and the round of its first arm."""
 
     arms: object
     limit: int
     n_arms: int
     at: int
-    """The round of the first of these arms."""
 
 
 @frozen(eq=False)
-class Played:
-    """What was played, round by round: arrays of shape (T,)."""
+class Game:
+    """What was asked, answered and played."""
 
-    arms: IntArray
-    rewards: FloatArray
-    means: FloatArray
-    probabilities: FloatArray
+    answers: list[Answer]
+    rounds: Rounds
 
 
 Limits: TypeAlias = Callable[[int], int]
@@ -134,6 +136,14 @@ def changing(seed: int) -> Limits:
     return lambda left: int(rng.integers(1, min(left, 40) + 1))
 
 
+LIMITS: Mapping[str, Callable[[PolicyScenario], Limits]] = {
+    "with all that is left as limit": lambda scenario: all_left,
+    "one by one": lambda scenario: one_by_one,
+    "a few at a time": lambda scenario: changing(scenario.seed),
+}
+TOGETHER, SINGLY, _ = LIMITS
+
+
 def build(subject: Subject, scenario: PolicyScenario, global_seed: int = 0) -> Policy:
     """Build the policy that is checked, the global random states set to ``global_seed``."""
     seed_global_random_state(global_seed)
@@ -147,8 +157,8 @@ def build(subject: Subject, scenario: PolicyScenario, global_seed: int = 0) -> P
         raise
 
 
-def _nothing_more(told: FloatArray, copy: FloatArray) -> None:
-    pass
+AfterTell: TypeAlias = Callable[[FloatArray, FloatArray], object]
+"""Sees each array of rewards that was given to tell, and a copy made before."""
 
 
 def play(
@@ -157,75 +167,45 @@ def play(
     n: int,
     *,
     limits: Limits = all_left,
-    assertions: Sequence[Callable[[Asked], None]] = (),
-    after_tell: Callable[[FloatArray, FloatArray], None] = _nothing_more,
-) -> Played:
+    after_tell: AfterTell = lambda given, before: None,
+) -> Game:
     """Ask, pull and tell for ``n`` rounds.
 
-    ``after_tell`` sees each array of rewards told, and a copy made before it was. What
-    ``assertions`` do not ask for is put right in silence, so that a policy with one fault
-    fails one check.
+    Wrong answers are kept as they are and put right before they are played, so that a
+    policy with one fault fails one check.
     """
-    played = Played(np.empty(n, dtype=np.int64), np.empty(n), np.empty(n), np.empty(n))
+    answers: list[Answer] = []
+    parts: list[Rounds] = []
     n_arms, done = environment.n_arms, 0
     while done < n:
         limit = limits(n - done)
         asked = policy.ask(limit)
-        for assertion in assertions:
-            assertion(Asked(asked, limit, n_arms, done))
+        answers.append(Answer(copy.copy(asked), limit, n_arms, done))
         block = np.asarray(asked).ravel()[:limit].astype(np.int64)
         assert_that(block.size > 0, f"1 to {limit} arms from ask({limit})", f"round {done}: none")
         block = np.minimum(np.maximum(block, 0), n_arms - 1)
-        outcome, here = environment.pull(block), slice(done, done + block.size)
-        played.arms[here], played.rewards[here] = block, outcome.rewards
-        played.means[here] = played.probabilities[here] = outcome.means
-        if outcome.probabilities is not None:
-            played.probabilities[here] = outcome.probabilities
+        outcome = environment.pull(block)
+        parts.append(Rounds.of(block, outcome))
         policy.tell(outcome.rewards)
-        after_tell(outcome.rewards, played.rewards[here])
-        done = here.stop
-    return played
+        after_tell(outcome.rewards, parts[-1].rewards)
+        done += block.size
+    return Game(answers, Rounds.joined(parts))
 
 
-def run(
-    subject: Subject,
-    scenario: PolicyScenario,
-    *,
-    limits: Limits = all_left,
-    assertions: Sequence[Callable[[Asked], None]] = (),
-) -> Played:
-    """Build a policy and play the whole scenario."""
-    policy = build(subject, scenario)
-    return play(
-        policy, scenario.environment(), scenario.horizon, limits=limits, assertions=assertions
-    )
+def play_anew(subject: Subject, scenario: PolicyScenario, how: str = TOGETHER) -> Game:
+    """Build a policy and play the whole scenario, asking in one of the ways of ``LIMITS``."""
+    policy, limits = build(subject, scenario), LIMITS[how](scenario)
+    return play(policy, scenario.environment(), scenario.horizon, limits=limits)
 
 
-def int64_arrays(asked: Asked) -> None:
-    """Assert one-dimensional arrays of int64."""
-    assert_array(asked.arms, np.int64, "a one-dimensional array of int64 from ask")
+def game(subject: Subject, scenario: PolicyScenario, how: str = TOGETHER) -> Game:
+    """Return what :func:`play_anew` does, played once per subject."""
+    return subject.once(play_anew, scenario, how)
 
 
-def one_to_limit(asked: Asked) -> None:
-    """Assert at least one arm and at most the limit."""
-    n, limit = np.asarray(asked.arms).size, asked.limit
-    assert_that(
-        1 <= n <= limit, f"1 to {limit} arms from ask({limit})", f"round {asked.at}: {n} arms"
-    )
-
-
-def existing_arms(asked: Asked) -> None:
-    """Assert arms from 0 to K - 1."""
-    arms = np.asarray(asked.arms).ravel()
-    wrong = np.flatnonzero((arms < 0) | (arms >= asked.n_arms))
-    if wrong.size:
-        at = int(wrong[0])
-        raise PromiseBrokenError(
-            f"arms from 0 to {asked.n_arms - 1}", f"round {asked.at + at}: arm {arms[at]}"
-        )
-
-
-EVERYTHING = (int64_arrays, one_to_limit, existing_arms)
+def arms_of(subject: Subject, scenario: PolicyScenario) -> IntArray:
+    """Return the arms that are played when nothing disturbs."""
+    return game(subject, scenario).rounds.arms
 
 
 SUITE: ConformanceSuite[PolicyScenario] = ConformanceSuite(Kind.POLICY)
@@ -240,24 +220,40 @@ check_policy = SUITE.check
 # -- what ask returns -----------------------------------------------------------------------
 
 
-@SUITE.over(*ORDINARY)
-def ask_returns_an_array_of_int64(subject: Subject, scenario: PolicyScenario) -> None:
+def _over_answers(verify_answer: Callable[[Answer], None]) -> Callable[[Answer], None]:
+    """Add a function of an answer as a check."""
+
+    @SUITE.over(*ORDINARY)
+    @wraps(verify_answer)
+    def verify(subject: Subject, scenario: PolicyScenario) -> None:
+        for how in LIMITS:
+            for answer in game(subject, scenario, how).answers:
+                verify_answer(answer)
+
+    return verify_answer
+
+
+@_over_answers
+def ask_returns_an_array_of_int64(answer: Answer) -> None:
     """Ask returns a one-dimensional array of int64."""
-    for limits in (all_left, one_by_one):
-        run(subject, scenario, limits=limits, assertions=[int64_arrays])
+    assert_array(answer.arms, np.int64, "a one-dimensional array of int64 from ask")
 
 
-@SUITE.over(*ORDINARY)
-def ask_returns_1_to_limit_arms(subject: Subject, scenario: PolicyScenario) -> None:
+@_over_answers
+def ask_returns_1_to_limit_arms(answer: Answer) -> None:
     """Ask returns at least one arm and never more than the limit."""
-    for limits in (all_left, one_by_one, changing(scenario.seed)):
-        run(subject, scenario, limits=limits, assertions=[one_to_limit])
+    n, limit = np.asarray(answer.arms).size, answer.limit
+    expected = f"1 to {limit} arms from ask({limit})"
+    assert_that(1 <= n <= limit, expected, f"round {answer.at}: {n} arms")
 
 
-@SUITE.over(*ORDINARY)
-def arms_exist(subject: Subject, scenario: PolicyScenario) -> None:
+@_over_answers
+def arms_exist(answer: Answer) -> None:
     """Every arm lies between 0 and K - 1."""
-    run(subject, scenario, assertions=[existing_arms])
+    arms = np.asarray(answer.arms).ravel()
+    for at in np.flatnonzero((arms < 0) | (arms >= answer.n_arms))[:1]:
+        came = f"round {answer.at + at}: arm {arms[at]}"
+        raise PromiseBrokenError(f"arms from 0 to {answer.n_arms - 1}", came)
 
 
 # -- what the arms depend on ----------------------------------------------------------------
@@ -266,47 +262,50 @@ def arms_exist(subject: Subject, scenario: PolicyScenario) -> None:
 @SUITE.over(*ORDINARY, LONG)
 def same_seed_gives_the_same_arms(subject: Subject, scenario: PolicyScenario) -> None:
     """Two policies built with one seed and told the same rewards play the same arms."""
-    first, second = run(subject, scenario), run(subject, scenario)
-    assert_same(first.arms, second.arms, "the same arms from the same seed", "arm")
+    again = play_anew(subject, scenario).rounds.arms
+    assert_same(arms_of(subject, scenario), again, "the same arms from the same seed", "arm")
 
 
 @SUITE.over(*ORDINARY)
 def arms_do_not_depend_on_limit(subject: Subject, scenario: PolicyScenario) -> None:
     """Asking for one arm, for some or for all that are left gives the same sequence."""
-    together = run(subject, scenario)
-    for limits, how in ((one_by_one, "one by one"), (changing(scenario.seed), "a few at a time")):
-        other = run(subject, scenario, limits=limits)
-        expected = f"the same arms asked with all that is left as limit and {how}"
-        assert_same(together.arms, other.arms, expected, "arm")
+    _assert_same_arms_asked(subject, scenario, *LIMITS)
+
+
+def _assert_same_arms_asked(subject: Subject, scenario: PolicyScenario, *ways: str) -> None:
+    for how in ways:
+        other = game(subject, scenario, how).rounds.arms
+        expected = f"the same arms asked {TOGETHER} and {how}"
+        assert_same(arms_of(subject, scenario), other, expected, "arm")
 
 
 @SUITE.over(*ORDINARY)
 def replaying_its_log_restores_it(subject: Subject, scenario: PolicyScenario) -> None:
     """A policy rebuilt half-way, and told the rewards so far, goes on as the first would."""
-    whole = run(subject, scenario)
+    whole = arms_of(subject, scenario)
     half = scenario.horizon // 2
-    lost = play(build(subject, scenario), scenario.environment(), half)
-    # Luck belongs to the round, so a fresh environment pays the logged rewards again.
+    lost = play(build(subject, scenario), scenario.environment(), half).rounds.arms
+    # A random number belongs to its round, so a fresh environment pays the logged rewards again.
     environment, rebuilt = scenario.environment(), build(subject, scenario)
-    replayed = play(rebuilt, environment, half)
-    assert_same(lost.arms, replayed.arms, "the logged arms again while replaying the log", "arm")
-    rest = play(rebuilt, environment, scenario.horizon - half)
+    replayed = play(rebuilt, environment, half).rounds.arms
+    assert_same(lost, replayed, "the logged arms again while replaying the log", "arm")
+    rest = play(rebuilt, environment, scenario.horizon - half).rounds.arms
     expected = "after a replay, the arms of a policy that was never interrupted"
-    assert_same(whole.arms[half:], rest.arms, expected, "arm")
+    assert_same(whole[half:], rest, expected, "arm")
 
 
 @SUITE.over(*ORDINARY)
 def policies_do_not_share_state(subject: Subject, scenario: PolicyScenario) -> None:
     """Two policies that play side by side play what each plays alone."""
-    other = evolve(scenario, seed=scenario.seed + 1000)
-    pair = [(build(subject, s), s.environment()) for s in (scenario, other)]
+    scenarios = (scenario, evolve(scenario, seed=scenario.seed + 1000))
+    pair = [(build(subject, s), s.environment()) for s in scenarios]
     turns: tuple[list[IntArray], list[IntArray]] = ([], [])
     for n in _parts(scenario.horizon):
         for turn, (policy, environment) in zip(turns, pair, strict=True):
-            turn.append(play(policy, environment, n).arms)
-    for turn, alone in zip(turns, (scenario, other), strict=True):
+            turn.append(play(policy, environment, n).rounds.arms)
+    for turn, alone in zip(turns, scenarios, strict=True):
         expected = "the same arms alone and side by side with another policy"
-        assert_same(run(subject, alone).arms, np.concatenate(turn), expected, "arm")
+        assert_same(arms_of(subject, alone), np.concatenate(turn), expected, "arm")
 
 
 @SUITE.over(*ORDINARY)
@@ -315,7 +314,7 @@ def uses_no_global_random_state(subject: Subject, scenario: PolicyScenario) -> N
 
     def arms(global_seed: int) -> tuple[IntArray]:
         policy = build(subject, scenario, global_seed)
-        return (play(policy, scenario.environment(), scenario.horizon).arms,)
+        return (play(policy, scenario.environment(), scenario.horizon).rounds.arms,)
 
     assert_global_random_state_unused(arms, "arm")
 
@@ -327,8 +326,8 @@ def uses_no_global_random_state(subject: Subject, scenario: PolicyScenario) -> N
 def rewards_told_are_not_changed(subject: Subject, scenario: PolicyScenario) -> None:
     """Tell leaves the array of rewards as it is."""
 
-    def compare(told: FloatArray, copy: FloatArray) -> None:
-        assert_same(copy, told, "the array of rewards as it was before tell", "reward")
+    def compare(given: FloatArray, before: FloatArray) -> None:
+        assert_same(before, given, "the array of rewards as it was before tell", "reward")
 
     play(build(subject, scenario), scenario.environment(), scenario.horizon, after_tell=compare)
 
@@ -337,92 +336,87 @@ def rewards_told_are_not_changed(subject: Subject, scenario: PolicyScenario) -> 
 def rewards_told_are_not_kept(subject: Subject, scenario: PolicyScenario) -> None:
     """What becomes of the array of rewards after tell makes no difference."""
 
-    def overwrite(told: FloatArray, copy: FloatArray) -> None:
-        told[:] = 1.0 - copy
+    def overwrite(given: FloatArray, before: FloatArray) -> None:
+        given[:] = 1.0 - before
 
-    policy, environment = build(subject, scenario), scenario.environment()
-    played = play(policy, environment, scenario.horizon, after_tell=overwrite)
     expected = "the same arms when the array of rewards is overwritten after tell"
-    assert_same(run(subject, scenario).arms, played.arms, expected, "arm")
+    _assert_undisturbed(subject, scenario, build(subject, scenario), overwrite, expected)
+
+
+def _assert_undisturbed(
+    subject: Subject, scenario: PolicyScenario, policy: Policy, after_tell: AfterTell, expected: str
+) -> None:
+    played = play(policy, scenario.environment(), scenario.horizon, after_tell=after_tell)
+    assert_same(arms_of(subject, scenario), played.rounds.arms, expected, "arm")
 
 
 # -- problems at the edge -------------------------------------------------------------------
 
 
-def _plays(subject: Subject, scenario: PolicyScenario) -> None:
-    together = run(subject, scenario, assertions=EVERYTHING)
-    apart = run(subject, scenario, limits=one_by_one, assertions=EVERYTHING)
-    expected = "the same arms asked with all that is left as limit and one by one"
-    assert_same(together.arms, apart.arms, expected, "arm")
+def plays(subject: Subject, scenario: PolicyScenario) -> None:
+    """It answers every ask as it should, however it is asked."""
+    for how in (TOGETHER, SINGLY):
+        for answer in game(subject, scenario, how).answers:
+            ask_returns_an_array_of_int64(answer)
+            ask_returns_1_to_limit_arms(answer)
+            arms_exist(answer)
+    _assert_same_arms_asked(subject, scenario, SINGLY)
 
 
-@SUITE.over(*and_with_less_known(PolicyScenario(horizon=1), PolicyScenario(horizon=1, seed=2)))
-def plays_a_single_round(subject: Subject, scenario: PolicyScenario) -> None:
-    """It plays a problem of one round."""
-    _plays(subject, scenario)
+def _at_rate(lam: float) -> tuple[PolicyScenario, ...]:
+    known = PolicyScenario(lam=lam)
+    return known, evolve(known, arm_known=False, may_be_rejected=True)
 
 
-@SUITE.over(
-    *and_with_less_known(PolicyScenario(n_arms=1, horizon=1), PolicyScenario(n_arms=1, horizon=50))
+FAST = PolicyScenario(n_arms=2, lam=0.9)
+
+SUITE.table(
+    plays,
+    (
+        "plays_a_single_round",
+        "It plays a problem of one round.",
+        with_less_known(PolicyScenario(horizon=1), PolicyScenario(horizon=1, seed=2)),
+    ),
+    (
+        "plays_a_single_arm",
+        "It plays a problem of one arm.",
+        with_less_known(*(PolicyScenario(n_arms=1, horizon=horizon) for horizon in (1, 50))),
+    ),
+    (
+        "plays_horizons_too_short_to_explore",
+        "It plays a few rounds, even fewer than there are arms.",
+        with_less_known(
+            *(PolicyScenario(n_arms=8, horizon=horizon) for horizon in (2, 3, 5, 7)),
+            *(PolicyScenario(n_arms=2, horizon=horizon) for horizon in (2, 3, 6, 12, 25)),
+        ),
+    ),
+    ("plays_at_lam_0", "It plays a problem whose state never moves.", _at_rate(0.0)),
+    (
+        "plays_at_lam_1",
+        "It plays a problem whose state forgets all but the last arm.",
+        _at_rate(1.0),
+    ),
+    (
+        "plays_without_knowing_lam",
+        "It plays when it does not know lam.",
+        [PolicyScenario(lam_known=False), evolve(FAST, seed=2, lam_known=False)],
+    ),
+    (
+        "plays_without_knowing_a_replenishing_arm",
+        "It plays when it knows no replenishing arm.",
+        [PolicyScenario(arm_known=False), evolve(FAST, seed=2, arm_known=False)],
+    ),
+    (
+        "plays_when_nothing_pays",
+        "It plays on when every reward is 0.",
+        with_less_known(PolicyScenario(pays=0.0), evolve(FAST, pays=0.0)),
+    ),
+    (
+        "plays_when_everything_pays",
+        "It plays on when every reward is 1.",
+        with_less_known(PolicyScenario(pays=1.0), evolve(FAST, pays=1.0)),
+    ),
 )
-def plays_a_single_arm(subject: Subject, scenario: PolicyScenario) -> None:
-    """It plays a problem of one arm."""
-    _plays(subject, scenario)
-
-
-@SUITE.over(
-    *and_with_less_known(
-        *(PolicyScenario(n_arms=8, horizon=horizon) for horizon in (2, 3, 5, 7)),
-        *(PolicyScenario(n_arms=2, horizon=horizon) for horizon in (2, 3, 6, 12, 25)),
-    )
-)
-def plays_horizons_too_short_to_explore(subject: Subject, scenario: PolicyScenario) -> None:
-    """It plays a few rounds, even fewer than there are arms."""
-    _plays(subject, scenario)
-
-
-@SUITE.over(PolicyScenario(lam=0.0), PolicyScenario(lam=0.0, arm_known=False, may_be_rejected=True))
-def plays_at_lam_0(subject: Subject, scenario: PolicyScenario) -> None:
-    """It plays a problem whose state never moves."""
-    _plays(subject, scenario)
-
-
-@SUITE.over(PolicyScenario(lam=1.0), PolicyScenario(lam=1.0, arm_known=False, may_be_rejected=True))
-def plays_at_lam_1(subject: Subject, scenario: PolicyScenario) -> None:
-    """It plays a problem whose state forgets all but the last arm."""
-    _plays(subject, scenario)
-
-
-@SUITE.over(
-    PolicyScenario(lam_known=False), PolicyScenario(n_arms=2, lam=0.9, seed=2, lam_known=False)
-)
-def plays_without_knowing_lam(subject: Subject, scenario: PolicyScenario) -> None:
-    """It plays when it is not told lam."""
-    _plays(subject, scenario)
-
-
-@SUITE.over(
-    PolicyScenario(arm_known=False), PolicyScenario(n_arms=2, lam=0.9, seed=2, arm_known=False)
-)
-def plays_without_knowing_a_replenishing_arm(subject: Subject, scenario: PolicyScenario) -> None:
-    """It plays when it is told no replenishing arm."""
-    _plays(subject, scenario)
-
-
-@SUITE.over(
-    *and_with_less_known(PolicyScenario(pays=0.0), PolicyScenario(n_arms=2, lam=0.9, pays=0.0))
-)
-def plays_when_nothing_pays(subject: Subject, scenario: PolicyScenario) -> None:
-    """It plays on when every reward is 0."""
-    _plays(subject, scenario)
-
-
-@SUITE.over(
-    *and_with_less_known(PolicyScenario(pays=1.0), PolicyScenario(n_arms=2, lam=0.9, pays=1.0))
-)
-def plays_when_everything_pays(subject: Subject, scenario: PolicyScenario) -> None:
-    """It plays on when every reward is 1."""
-    _plays(subject, scenario)
 
 
 # -- optional extras ------------------------------------------------------------------------
@@ -433,12 +427,13 @@ def diagnostics_are_flat(subject: Subject, scenario: PolicyScenario) -> None:
     """Diagnostics, at any time, are names with scalars, strings or small arrays."""
     policy = build(subject, scenario)
     show = _diagnostics_of(policy)
-
-    def look(told: FloatArray, copy: FloatArray) -> None:
-        assert_flat(show())
-
     assert_flat(show())
-    play(policy, scenario.environment(), scenario.horizon, after_tell=look)
+    play(
+        policy,
+        scenario.environment(),
+        scenario.horizon,
+        after_tell=lambda given, before: assert_flat(show()),
+    )
 
 
 @SUITE.over(*ORDINARY)
@@ -446,14 +441,9 @@ def diagnostics_change_nothing(subject: Subject, scenario: PolicyScenario) -> No
     """Asking for diagnostics does not change the arms."""
     policy = build(subject, scenario)
     show = _diagnostics_of(policy)
-
-    def look(told: FloatArray, copy: FloatArray) -> None:
-        show()
-
     show()
-    played = play(policy, scenario.environment(), scenario.horizon, after_tell=look)
     expected = "the same arms with and without a look at diagnostics"
-    assert_same(run(subject, scenario).arms, played.arms, expected, "arm")
+    _assert_undisturbed(subject, scenario, policy, lambda given, before: show(), expected)
 
 
 def _diagnostics_of(policy: object) -> Callable[[], object]:
@@ -462,60 +452,38 @@ def _diagnostics_of(policy: object) -> Callable[[], object]:
     return policy.diagnostics
 
 
-FUSED = (*ORDINARY, LONG, PolicyScenario(seed=6, noise_width=0.3))
-
-
 @SUITE.over(*FUSED)
 def play_equals_ask_and_tell(subject: Subject, scenario: PolicyScenario) -> None:
     """The fused form plays the same arms and brings the same rewards as ask and tell."""
-    policy, environment = _fused(subject, scenario), scenario.environment()
-    fused = _play_fused(policy, environment, scenario.horizon)
-    _assert_same_play(run(subject, scenario, limits=one_by_one), fused)
+    _assert_fused_equals_asking(subject, scenario, [(True, scenario.horizon)])
 
 
 @SUITE.over(*FUSED)
 def play_mixes_with_ask_and_tell(subject: Subject, scenario: PolicyScenario) -> None:
     """The fused form leaves the policy where ask and tell would; they can take turns."""
-    policy, environment = _fused(subject, scenario), scenario.environment()
-    turns: list[Played] = []
-    for index, n in enumerate(_parts(scenario.horizon)):
-        if index % 3 == 2:
-            turns.append(play(policy, environment, n))
-        else:
-            turns.append(_play_fused(policy, environment, n))
-    mixed = Played(
-        arms=np.concatenate([turn.arms for turn in turns]),
-        rewards=np.concatenate([turn.rewards for turn in turns]),
-        means=np.concatenate([turn.means for turn in turns]),
-        probabilities=np.concatenate([turn.probabilities for turn in turns]),
-    )
-    _assert_same_play(run(subject, scenario, limits=one_by_one), mixed)
+    turns = [(index % 3 != 2, n) for index, n in enumerate(_parts(scenario.horizon))]
+    _assert_fused_equals_asking(subject, scenario, turns)
 
 
-def _fused(subject: Subject, scenario: PolicyScenario) -> FusedPolicy:
-    policy = build(subject, scenario)
+def _assert_fused_equals_asking(
+    subject: Subject, scenario: PolicyScenario, turns: list[tuple[bool, int]]
+) -> None:
+    """Play turns of so many rounds, fused or not, and compare with asking one by one."""
+    policy, environment = build(subject, scenario), scenario.environment()
     if not isinstance(policy, FusedPolicy):
         raise SkipTest("it has no fused form")
-    return policy
-
-
-def _play_fused(policy: FusedPolicy, environment: ReferenceEnvironment, n: int) -> Played:
-    # Filled with what no round can bring, so that rounds not written down show.
-    record = Record(np.full(n, -1), *(np.full(n, -1.0) for _ in range(4)))
-    world = environment.open_rounds(n)
-    policy.play(world, record)
-    probabilities = record.probabilities if world.noise.size else record.means
-    return Played(record.arms, record.rewards, record.means, probabilities)
-
-
-def _assert_same_play(asked: Played, fused: Played) -> None:
-    same = "asked one by one and fused"
-    assert_same(asked.arms, fused.arms, f"the same arms {same}", "arm")
-    assert_same(asked.rewards, fused.rewards, f"the same rewards {same}", "reward")
-    assert_same(asked.means, fused.means, f"the same expected rewards {same}", "mean")
-    assert_same(
-        asked.probabilities, fused.probabilities, f"the same probabilities {same}", "probability"
-    )
+    parts: list[Rounds] = []
+    for fused, n in turns:
+        if not fused:
+            parts.append(play(policy, environment, n).rounds)
+            continue
+        # Filled with what no round can bring, so that rounds not written down show.
+        record = Record(np.full(n, -1), *(np.full(n, -1.0) for _ in range(4)))
+        world = environment.open_rounds(n)
+        policy.play(world, record)
+        parts.append(Rounds.recorded(world, record))
+    asked = game(subject, scenario, SINGLY).rounds
+    assert_same_rounds(asked, Rounds.joined(parts), "asked one by one and fused")
 
 
 def _parts(n: int) -> Iterator[int]:

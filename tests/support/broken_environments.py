@@ -222,13 +222,13 @@ class Scribbles(Good):
         return outcome
 
 
-@subject("arms-out-of-range-are-refused.above")
+@subject("arms-out-of-range-are-rejected.above")
 class WrapsAbove(Good):
     def pull(self, arms: IntArray) -> Any:
         return super().pull(np.minimum(arms, INSTANCE.n_arms - 1))
 
 
-@subject("arms-out-of-range-are-refused.below")
+@subject("arms-out-of-range-are-rejected.below")
 class WrapsBelow(Good):
     def pull(self, arms: IntArray) -> Any:
         return super().pull(np.where(arms == -1, INSTANCE.n_arms - 1, arms))

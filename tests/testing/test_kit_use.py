@@ -63,7 +63,7 @@ def test_failure_names_subject_check_and_scenario() -> None:
     (failure,) = error.failures
     assert failure.check == "arms_exist"
     assert failure.subject == "policy 'arms-exist' of local file"
-    assert failure.scenario == "K=2, T=200, lam=0.05 (not told), seed=2"
+    assert failure.scenario == "K=2, T=200, lam=0.05 (unknown), seed=2"
     assert failure.expected == "arms from 0 to 1"
     assert failure.came == "round 1: arm 2"
     for part in (failure.subject, failure.check, failure.scenario, failure.expected, failure.came):
