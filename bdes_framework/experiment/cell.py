@@ -1,7 +1,6 @@
-"""One cell of an experiment: what decides its numbers, and playing it.
+"""Cells of an experiment: one policy on one environment, its key, and simulating it.
 
-A cell is plain and picklable: names and parameters, no objects of any plugin. Its key is a
-hash of everything that decides its numbers, so results are never mixed up.
+A cell is plain and picklable: names and parameters, no objects of any plugin.
 """
 
 import hashlib
@@ -12,6 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from attrs import evolve, fields, frozen, has
+from numpy.random import SeedSequence
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.seeding import branch
@@ -23,10 +23,10 @@ from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.simulation.loop import Trace, log_checkpoints, simulate
 
 KEY_FORMAT = 1
-"""Raised whenever the meaning of a cell's fields changes, so that old results are not reused."""
+"""Part of every key: increased when the meaning of a cell's fields changes."""
 
 OVERHEAD_PULLS = 100_000
-"""How many pulls of a compiled policy take as long as all of a cell but its pulls."""
+"""The fixed cost of a cell, in pulls of a compiled policy."""
 
 
 @frozen
@@ -39,7 +39,7 @@ class Part:
 
     @property
     def table(self) -> dict[str, object]:
-        """The reference that builds it."""
+        """The reference from which the plugin builds it."""
         return {"use": self.use, **self.parameters}
 
 
@@ -52,15 +52,15 @@ class Cell:
     key : str
         A hash of everything that decides the cell's numbers.
     environment, policy : Part
-        Who plays whom.
+        Labels, plugin names and parameters.
     horizon, replication : int
-        How many rounds are played, and which repetition this is, from 0.
+        Number of rounds, and number of the repetition, from 0.
     seed : int
         The experiment's seed: the root of every random stream.
     checkpoints : int
-        At how many log-spaced rounds the curves are noted.
+        Number of log-spaced rounds at which the curves are recorded.
     reveal_lam, reveal_replenishing_arm : bool
-        What the policy is told of the instance.
+        What is revealed to the policy of the instance.
     """
 
     key: str
@@ -75,33 +75,33 @@ class Cell:
 
     @property
     def cost(self) -> float:
-        """Expected pulls, for an engine to balance work by, building and saving included."""
+        """Expected cost in pulls, building and saving included, by which engines balance load."""
         return float(self.horizon + OVERHEAD_PULLS)
 
 
 @frozen(eq=False)
 class CellResult:
-    """What became of a cell: curves at the checkpoints, or an error.
+    """The result of a cell: curves at the checkpoints, or an error.
 
     Parameters
     ----------
     key : str
-        Which cell.
-    rewards, means : array of float, shape (c,)
-        Paid and expected reward up to each checkpoint; empty if the cell failed.
-    states : array of float, shape (c,)
-        The sum of the states; empty if there are none.
-    counts : array of int, shape (K,)
-        How often each arm was pulled.
+        The cell's key.
+    rewards, means : FloatArray, shape (c,)
+        Cumulative reward and its expectation at the checkpoints; empty if the cell failed.
+    states : FloatArray, shape (c,)
+        Cumulative state; empty if the environment brings none.
+    counts : IntArray, shape (K,)
+        Number of pulls of each arm.
     basis : str
-        What its benchmark is computed from: cells that share an instance share it. Empty
-        if there is nothing to compute one from.
+        Hash of what the benchmark is computed from, shared by cells of one instance; empty
+        if there is no benchmark.
     diagnostics : str
-        What the policy showed at the end, as JSON.
+        The policy's diagnostics at the end, as JSON.
     error, details : str
-        How it failed, on one line and with its traceback; empty if it did not.
+        The error on one line, and its traceback; empty if the cell did not fail.
     seconds : float
-        How long it took; no part of the result.
+        Duration; not part of the result.
     """
 
     key: str
@@ -117,7 +117,7 @@ class CellResult:
 
 
 def execute(plugins: Plugins, cell: Cell) -> CellResult:
-    """Play one cell. Whatever a plugin raises becomes part of the result."""
+    """Simulate one cell; an exception of a plugin becomes part of the result."""
     begin = time.perf_counter()
     try:
         environment = build_environment(plugins, cell)
@@ -141,7 +141,7 @@ def execute(plugins: Plugins, cell: Cell) -> CellResult:
 
 
 def explained(error: BaseException) -> tuple[str, str]:
-    """Return an error on one line and with its traceback, however hostile it is."""
+    """Return an exception on one line and with its traceback, even if it cannot be printed."""
     try:
         line = one_line(f"{type(error).__name__}: {error}")
         details = "".join(traceback.format_exception(error))
@@ -152,59 +152,55 @@ def explained(error: BaseException) -> tuple[str, str]:
 
 def failed(key: str, error: str, details: str, seconds: float = 0.0) -> CellResult:
     """Return the result of a cell that failed."""
-    nothing = np.empty(0)
-    no_counts = np.empty(0, dtype=np.int64)
-    return CellResult(key, nothing, nothing, nothing, no_counts, "", "{}", error, details, seconds)
+    empty, no_counts = np.empty(0), np.empty(0, dtype=np.int64)
+    return CellResult(key, empty, empty, empty, no_counts, "", "{}", error, details, seconds)
 
 
 def build_environment(plugins: Plugins, cell: Cell) -> Environment:
-    """Build a cell's environment with the luck of its replication."""
-    seed = branch(cell.seed, "replication", cell.replication)
-    return plugins.environment(cell.environment.table, seed=seed)
+    """Build a cell's environment with the seed of its replication."""
+    return plugins.environment(cell.environment.table, seed=_seed(cell))
 
 
 def play(
     plugins: Plugins, cell: Cell, environment: Environment, checkpoints: IntArray, *, keep: bool
 ) -> Trace:
-    """Let a cell's policy play its environment; what is noted or kept changes no number."""
+    """Simulate a cell's policy on ``environment``; what is recorded changes no number."""
     policy = _build_policy(plugins, cell, environment)
     return simulate(environment, policy, cell.horizon, checkpoints=checkpoints, keep=keep)
 
 
-def refusal(plugins: Plugins, cell: Cell) -> str:
-    """Return why a cell's policy refuses to play knowing so little; empty if it does not.
+def missing_knowledge(plugins: Plugins, cell: Cell) -> str:
+    """Return why a cell's policy cannot be built with what is revealed to it; empty if it can.
 
-    Builds, and plays nothing. A policy that would refuse knowing everything, too, has a
-    reason of another kind, which its cells will tell.
+    Builds, and simulates nothing. A policy that could not be built with everything revealed
+    either fails for another reason, which its cells report.
     """
-    untold = [name for name in ("reveal_lam", "reveal_replenishing_arm") if not getattr(cell, name)]
+    hidden = [name for name in ("reveal_lam", "reveal_replenishing_arm") if not getattr(cell, name)]
     try:
         environment = build_environment(plugins, cell)
-        _build_policy(plugins, cell, environment)
-    except InvalidValueError as error:
-        reason = str(error)
+        try:
+            _build_policy(plugins, cell, environment)
+        except InvalidValueError as error:
+            knowing = evolve(cell, reveal_lam=True, reveal_replenishing_arm=True)
+            _build_policy(plugins, knowing, environment)
+            return f"{error}; or set {' and '.join(hidden)} to true"
     except (Exception, SystemExit):
         return ""
-    else:
-        return ""
-    try:
-        told = evolve(cell, reveal_lam=True, reveal_replenishing_arm=True)
-        _build_policy(plugins, told, environment)
-    except (Exception, SystemExit):
-        return ""
-    return f"{reason}; or set {' and '.join(untold)} to true"
+    return ""
 
 
 def _build_policy(plugins: Plugins, cell: Cell, environment: Environment) -> Policy:
-    seed = branch(cell.seed, "replication", cell.replication)
-    return plugins.policy(cell.policy.table, _problem(environment, cell), seed=seed)
+    return plugins.policy(cell.policy.table, _problem(environment, cell), seed=_seed(cell))
+
+
+def _seed(cell: Cell) -> SeedSequence:
+    return branch(cell.seed, "replication", cell.replication)
 
 
 def _basis(environment: Environment, cell: Cell) -> str:
-    """Name what decides the benchmark: the instance, which an environment's luck may have drawn.
+    """Return a hash of what decides the benchmark: the instance, which may have been drawn.
 
-    An environment with a benchmark of its own is asked once per replication: it may depend
-    on luck too.
+    An environment with a benchmark of its own is asked once per replication.
     """
     if isinstance(environment, HasBenchmark):
         return cell_key({}, own=cell.environment.table, seed=cell.seed, k=cell.replication)
@@ -214,16 +210,15 @@ def _basis(environment: Environment, cell: Cell) -> str:
 
 
 def _problem(environment: Environment, cell: Cell) -> Problem:
-    """Say what the learner may know: nothing of an environment that is no B-DES instance."""
+    """Return what the policy may know: nothing of an environment that is no B-DES instance."""
     if not isinstance(environment, HasInstance):
         return Problem(environment.n_arms, cell.horizon)
     instance = environment.instance
-    replenishing = int(instance.b.argmax()) if cell.reveal_replenishing_arm else None
     return Problem(
         n_arms=environment.n_arms,
         horizon=cell.horizon,
         lam=instance.lam if cell.reveal_lam else None,
-        replenishing_arm=replenishing,
+        replenishing_arm=int(instance.b.argmax()) if cell.reveal_replenishing_arm else None,
         q0=instance.q0,
     )
 
@@ -239,7 +234,7 @@ def cell_key(versions: Mapping[str, str], **decisive: object) -> str:
 
 
 def canonical(value: object) -> object:
-    """Return a value as plain JSON that two equal values share, and two others do not."""
+    """Return a value as plain JSON, the same for equal values and for no others."""
     if isinstance(value, np.ndarray):
         digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         return {"array": [str(value.dtype), list(value.shape), digest]}

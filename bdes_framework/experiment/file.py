@@ -1,11 +1,9 @@
-"""The experiment file: attrs classes for its tables, grids expanded, every mistake found.
-
-What comes out are cells, plain and picklable.
-"""
+"""The experiment file: read and checked, its grids expanded into cells."""
 
 import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Literal
@@ -17,7 +15,7 @@ from bdes_framework._internal.files import parse_toml, read_text
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import BdesError, ConfigError, InvalidValueError, Mistake
 from bdes_framework.experiment.arms import ArmsConfig, arms_parameters
-from bdes_framework.experiment.cell import Cell, Part, cell_key, refusal
+from bdes_framework.experiment.cell import Cell, Part, cell_key, missing_knowledge
 from bdes_framework.experiment.grid import Source, axes_of, clashes, formula_value, wants_number
 from bdes_framework.interfaces import (
     EngineRef,
@@ -33,11 +31,11 @@ from bdes_framework.plugin.fingerprint import source_versions
 from bdes_framework.plugin.load import PluginsConfig, load_plugins
 from bdes_framework.plugin.plugins import Plugins
 
-LONGEST_LABEL = 200
-MOST_CELLS = 1_000_000
-MOST_CHECKPOINTS = 10_000
-LONGEST_HORIZON = 10**12
-LEAST = {"seed": 0, "replications": 1, "checkpoints": 2}
+MAX_LABEL_LENGTH = 200
+MAX_CELLS = 1_000_000
+MAX_CHECKPOINTS = 10_000
+MAX_HORIZON = 10**12
+MIN_VALUES = {"seed": 0, "replications": 1, "checkpoints": 2}
 
 
 @frozen
@@ -47,28 +45,28 @@ class ExperimentConfig:
     Parameters
     ----------
     name : str
-        What the experiment is called.
+        The experiment's name.
     seed : int
         The root of every random stream.
-    horizons : list of int
-        How many rounds to play; every policy plays every horizon.
-    environments, policies : list of tables
+    horizons : list[int]
+        Numbers of rounds to play; every policy plays every horizon.
+    environments, policies : list[table]
         Each names a plugin with ``use``, may give itself a ``label``, and sets the
         plugin's parameters.
     replications : int
-        How often to repeat each cell, each time with other luck.
+        Number of repetitions of each cell, each with random streams of its own.
     checkpoints : int
-        At how many log-spaced rounds the curves are noted.
+        Number of log-spaced rounds at which the curves are recorded.
     reveal_lam : bool
-        Whether policies are told the evolution rate.
+        Whether the evolution rate is revealed to policies.
     reveal_replenishing_arm : bool
-        Whether policies are told which arm has the largest end state.
-    benchmark : planner, or false
-        What computes the best sequence; with false, regret is absent.
+        Whether it is revealed to policies which arm has the largest end state.
+    benchmark : planner | false
+        The planner that computes the best sequence; with false, regret is absent.
     engine : engine
-        What runs the cells.
+        The engine that runs the cells.
     plugins : table
-        Which plugins to disable, require or load from local files.
+        Plugins to disable, to require, or to load from local files.
     """
 
     name: str
@@ -92,15 +90,15 @@ class Experiment:
     Parameters
     ----------
     config : ExperimentConfig
-        What the file says.
+        The tables of the file.
     plugins : Plugins
-        The plugins it chose.
-    cells : tuple of Cell
-        Everything there is to run, in order.
-    versions : mapping
+        The plugins it loads.
+    cells : tuple[Cell, ...]
+        All cells, in order.
+    versions : Mapping[str, str]
         The distributions whose code decides the numbers, with their versions.
     text : str
-        The file as it was read.
+        The content of the file.
     """
 
     config: ExperimentConfig
@@ -115,16 +113,16 @@ def load_experiment(path: str | PathLike[str]) -> Experiment:
     file = Path(path)
     text = read_text(file)
     config, mistakes = _structured(parse_toml(text, file), str(path))
-    malformed = {_blamed(mistake) for mistake in mistakes}
+    malformed = {_malformed_part(mistake) for mistake in mistakes}
     base = file.resolve().parent
     plugins = load_plugins(config.plugins, base=base)
-    checker = _Checker(config, plugins, str(path), base)
-    cells = checker.cells()
+    builder = _CellBuilder(config, plugins, str(path), base)
+    cells = builder.cells()
     # A placeholder for a malformed table makes no mistakes of its own.
-    mistakes += [m for m in dict.fromkeys(checker.mistakes) if not _is_about(m, malformed)]
+    mistakes += [m for m in dict.fromkeys(builder.mistakes) if not _is_about(m, malformed)]
     if mistakes:
         raise ConfigError(mistakes, str(path))
-    return Experiment(config, plugins, tuple(cells), checker.versions, text)
+    return Experiment(config, plugins, tuple(cells), builder.versions, text)
 
 
 _PLACEHOLDERS: Mapping[str, object] = {
@@ -141,14 +139,14 @@ _PLACEHOLDER_HORIZON = 1_000
 def _structured(
     tables: Mapping[str, object], source: str
 ) -> tuple[ExperimentConfig, list[Mistake]]:
-    """Return the config and what is malformed in it, with something in the place of that.
+    """Return the config, with placeholders for malformed parts, and the mistakes in those.
 
-    So that one misspelt key does not keep all other mistakes for another time.
+    So one malformed key does not keep the other mistakes from being found.
     """
     try:
         return structure(ExperimentConfig, tables, source), []
     except ConfigError as error:
-        bad = {_blamed(mistake) for mistake in error.mistakes}
+        bad = {_malformed_part(mistake) for mistake in error.mistakes}
         sound = {key: value for key, value in tables.items() if key not in bad}
         for key, placeholder in _ITEM_PLACEHOLDERS.items():
             items = sound.get(key)
@@ -160,8 +158,8 @@ def _structured(
         return structure(ExperimentConfig, {**_PLACEHOLDERS, **sound}, source), list(error.mistakes)
 
 
-def _blamed(mistake: Mistake) -> str:
-    """Return what a mistake makes useless: an item of a list, or the value of a whole key."""
+def _malformed_part(mistake: Mistake) -> str:
+    """Return the part of the file that a mistake makes useless: an item of a list, or a key."""
     item = re.match(r"\w+\[\d+\]", mistake.path)
     if item and _top_key(item[0]) in _ITEM_PLACEHOLDERS:
         return item[0]
@@ -173,15 +171,15 @@ def _top_key(path: str) -> str:
 
 
 def _is_about(mistake: Mistake, malformed: Collection[str]) -> bool:
-    """Say whether a mistake is about something that is not what the file says."""
-    return _blamed(mistake) in malformed or _top_key(mistake.path) in malformed
+    """Return whether a mistake is about a placeholder, not about what the file says."""
+    return _malformed_part(mistake) in malformed or _top_key(mistake.path) in malformed
 
 
-class _Checker:
-    """Turns a config into cells, noting every mistake on the way instead of stopping."""
+class _CellBuilder:
+    """Builds the cells of a config, collecting every mistake instead of stopping at one."""
 
     def __init__(self, config: ExperimentConfig, plugins: Plugins, source: str, base: Path) -> None:
-        self.mistakes: list[Mistake] = _wrong_values(config)
+        self.mistakes: list[Mistake] = _value_mistakes(config)
         self.versions = source_versions(plugins)
         self._config = config
         self._plugins = plugins
@@ -191,40 +189,39 @@ class _Checker:
     def cells(self) -> list[Cell]:
         """Return the cells, as far as they can be made."""
         config = self._config
-        self._try(Kind.ENGINE, config.engine, "engine")
+        self._check(Kind.ENGINE, config.engine, "engine")
         if config.benchmark is not False:
-            self._try(Kind.PLANNER, config.benchmark, "benchmark")
+            self._check(Kind.PLANNER, config.benchmark, "benchmark")
         environments = self._sources(Kind.ENVIRONMENT, "environments", config.environments)
         policies = self._sources(Kind.POLICY, "policies", config.policies)
         n_replications = self._replications_that_fit(environments, policies)
         if n_replications is None:
             return []
         self.mistakes += [*clashes(environments), *clashes(policies)]
-        # Mistakes in values are no reason to keep those in parameters for another time.
         cells: list[Cell] = []
         for horizon in list(filter(_is_horizon, config.horizons)) or [_PLACEHOLDER_HORIZON]:
-            parts = list(self._parts(environments, horizon, None))
+            parts = self._parts(environments, horizon, None)
             for environment, n_arms in parts:
                 for policy, _ in self._parts(policies, horizon, n_arms):
                     cells += self._replications(environment, policy, horizon, n_replications)
-            if not parts:  # no environment is right: look at the policies all the same
-                list(self._parts(policies, horizon, n_arms=2))
-        self._note_refusals(policies, cells)
+            if not parts:  # no environment is valid: check the policies all the same
+                self._parts(policies, horizon, n_arms=2)
+        self._check_knowledge(policies, cells)
         return cells
 
-    def _note_refusals(self, policies: list[Source], cells: list[Cell]) -> None:
-        """Note each policy that refuses, wherever it is to play, what the file lets it know."""
+    def _check_knowledge(self, policies: list[Source], cells: list[Cell]) -> None:
+        """Report each policy that none of its cells reveals enough to."""
         to_play: dict[str, list[Cell]] = {}
         for cell in sorted(cells, key=lambda cell: cell.horizon):
             if cell.replication == 0:
                 to_play.setdefault(cell.policy.label, []).append(cell)
         for source in policies:
             for label, _ in source.variants():
-                # The first problem that is not refused ends the matter: most build only once.
-                refusals = (refusal(self._plugins, cell) for cell in to_play.get(label, ()))
-                reasons = list(itertools.takewhile(bool, refusals))
+                # Stops at the first cell that reveals enough: most policies are built once.
+                found = (missing_knowledge(self._plugins, cell) for cell in to_play.get(label, ()))
+                reasons = list(itertools.takewhile(bool, found))
                 if reasons and len(reasons) == len(to_play[label]):
-                    self._note(source.path, reasons[0])
+                    self._add_mistake(source.path, reasons[0])
 
     def _replications(
         self, environment: Part, policy: Part, horizon: int, n_replications: int
@@ -252,51 +249,48 @@ class _Checker:
             use = str(table.pop("use"))
             label = self._label(table.pop("label", use), path)
             if label in labels:
-                self._note(path, f"the label {quoted(label)} is taken; give each its own 'label'")
-            try:
+                what = f"the label {quoted(label)} is taken; give each its own 'label'"
+                self._add_mistake(path, what)
+            with self._collect_mistakes(path):
                 entry = self._plugins.entry(kind, use)
-            except BdesError as error:
-                self._note(path, str(error))
-                continue
-            axes, mistakes = axes_of(entry, table, path)
-            self.mistakes += mistakes
-            # A taken label is told by now: the path keeps the two apart from here on.
-            found.append(Source(kind, path, entry, path if label in labels else label, axes))
-            labels.add(label)
+                axes, mistakes = axes_of(entry, table, path)
+                self.mistakes += mistakes
+                # A taken label is reported by now: the path keeps the two apart from here on.
+                found.append(Source(kind, path, entry, path if label in labels else label, axes))
+                labels.add(label)
         return found
 
     def _label(self, label: object, path: str) -> str:
-        if isinstance(label, str) and 0 < len(label) <= LONGEST_LABEL:
+        if isinstance(label, str) and 0 < len(label) <= MAX_LABEL_LENGTH:
             return label
-        self._note(f"{path}.label", f"must be a string of 1 to {LONGEST_LABEL} characters")
+        what = f"must be a string of 1 to {MAX_LABEL_LENGTH} characters"
+        self._add_mistake(f"{path}.label", what)
         return path
 
     def _replications_that_fit(
         self, environments: list[Source], policies: list[Source]
     ) -> int | None:
-        """Return how many replications to make cells for; None if the grid is too large itself."""
+        """Return the number of replications to build; None if the grid itself is too large."""
         config = self._config
         points = max(len(config.horizons), 1)
         for sources in (environments, policies):
             points *= max(sum(source.size for source in sources), 1)
         n = points * config.replications
-        if n > MOST_CELLS:
-            self._note("", f"describes {n:,} cells; {MOST_CELLS:,} is the most")
-        if points > MOST_CELLS:
+        if n > MAX_CELLS:
+            self._add_mistake("", f"describes {n:,} cells; the maximum is {MAX_CELLS:,}")
+        if points > MAX_CELLS:
             return None
-        return config.replications if n <= MOST_CELLS else 0
+        return config.replications if n <= MAX_CELLS else 0
 
     def _parts(
         self, sources: list[Source], horizon: int, n_arms: int | None
-    ) -> Iterator[tuple[Part, int | None]]:
+    ) -> list[tuple[Part, int | None]]:
+        parts = []
         for source in sources:
             for label, chosen in source.variants():
-                try:
-                    yield self._part(source, label, chosen, horizon, n_arms)
-                except ConfigError as error:
-                    self.mistakes += error.mistakes
-                except BdesError as error:
-                    self._note(source.path, str(error))
+                with self._collect_mistakes(source.path):
+                    parts.append(self._part(source, label, chosen, horizon, n_arms))
+        return parts
 
     def _part(
         self,
@@ -333,34 +327,40 @@ class _Checker:
                 raise ConfigError([Mistake(path, str(error))], self._source) from None
         return values
 
-    def _try(self, kind: Kind, ref: Reference, path: str) -> None:
-        try:
+    def _check(self, kind: Kind, ref: Reference, path: str) -> None:
+        with self._collect_mistakes(path):
             self._plugins.resolve(kind, ref, source=self._source, path=path)
+
+    @contextmanager
+    def _collect_mistakes(self, path: str) -> Iterator[None]:
+        """Turn an error of the framework into mistakes, at ``path`` if it names no place."""
+        try:
+            yield
         except ConfigError as error:
             self.mistakes += error.mistakes
         except BdesError as error:
-            self._note(path, str(error))
+            self._add_mistake(path, str(error))
 
-    def _note(self, path: str, message: str) -> None:
+    def _add_mistake(self, path: str, message: str) -> None:
         self.mistakes.append(Mistake(path, message))
 
 
 def _is_horizon(value: int) -> bool:
-    return 1 <= value <= LONGEST_HORIZON
+    return 1 <= value <= MAX_HORIZON
 
 
-def _wrong_values(config: ExperimentConfig) -> list[Mistake]:
+def _value_mistakes(config: ExperimentConfig) -> list[Mistake]:
     mistakes = []
-    if not config.name.strip() or len(config.name) > LONGEST_LABEL:
-        mistakes.append(Mistake("name", f"must have 1 to {LONGEST_LABEL} characters"))
-    for key, least in LEAST.items():
+    if not config.name.strip() or len(config.name) > MAX_LABEL_LENGTH:
+        mistakes.append(Mistake("name", f"must have 1 to {MAX_LABEL_LENGTH} characters"))
+    for key, minimum in MIN_VALUES.items():
         value = getattr(config, key)
-        if value < least:
-            mistakes.append(Mistake(key, f"must be at least {least}, got {value}"))
-    if config.checkpoints > MOST_CHECKPOINTS:
-        mistakes.append(Mistake("checkpoints", f"must be at most {MOST_CHECKPOINTS:,}"))
+        if value < minimum:
+            mistakes.append(Mistake(key, f"must be at least {minimum}, got {value}"))
+    if config.checkpoints > MAX_CHECKPOINTS:
+        mistakes.append(Mistake("checkpoints", f"must be at most {MAX_CHECKPOINTS:,}"))
     mistakes += [
-        Mistake(f"horizons[{index}]", f"must be from 1 to {LONGEST_HORIZON:,}, got {horizon}")
+        Mistake(f"horizons[{index}]", f"must be from 1 to {MAX_HORIZON:,}, got {horizon}")
         for index, horizon in enumerate(config.horizons)
         if not _is_horizon(horizon)
     ]

@@ -1,4 +1,4 @@
-"""Reading a run back: cells, curves and aggregates as arrays, or as data frames."""
+"""Runs on disk: their cells, curves and results as arrays or data frames."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -35,25 +35,25 @@ COLUMNS = (
     "diagnostics",
     "key",
 )
-"""What a row of an export holds, in order."""
+"""The columns of an export, in order."""
 
 
 @frozen(eq=False)
 class Curves:
-    """The curves of one policy on one environment at one horizon, a row a replication.
+    """The curves of one policy on one environment at one horizon, one row per replication.
 
     Parameters
     ----------
-    checkpoints : array of int, shape (c,)
-        After how many rounds they were noted.
-    replications : array of int, shape (n,)
-        Which replications are there.
-    rewards, means : array of float, shape (n, c)
-        Paid and expected reward up to each checkpoint.
-    regret : array of float, shape (n, c), or None
+    checkpoints : IntArray, shape (c,)
+        Numbers of rounds after which the curves were recorded.
+    replications : IntArray, shape (n,)
+        Numbers of the replications.
+    rewards, means : FloatArray, shape (n, c)
+        Cumulative reward, and its expectation.
+    regret : FloatArray | None, shape (n, c)
         DES regret; None without a benchmark.
-    states : array of float, shape (n, c), or None
-        The sum of the states pulls were made at; None where there are none. With the largest
+    states : FloatArray | None, shape (n, c)
+        Cumulative state of the pulls; None if the environment brings none. With the largest
         r, ``r * states - means`` is external regret.
     """
 
@@ -67,18 +67,18 @@ class Curves:
 
 @frozen
 class RunBenchmark:
-    """What the regret on one environment at one horizon is measured against.
+    """The benchmark of one environment at one horizon, against which regret is measured.
 
     Parameters
     ----------
     environment : str
         The environment's label.
     horizon : int
-        How many rounds.
+        Number of rounds.
     value : float
-        The expected reward of the benchmark's own sequence.
+        Expected reward of the benchmark's sequence.
     upper_bound : float
-        Proven: no sequence earns more.
+        Proven upper bound on the expected reward of any sequence.
     """
 
     environment: str
@@ -88,12 +88,15 @@ class RunBenchmark:
 
     @property
     def gap(self) -> float:
-        """By how much regret may be understated, at most."""
+        """How much too small regret can be, at most."""
         return self.upper_bound - self.value
 
 
 class Run:
-    """A run on disk: made by :func:`load_run`. Reads only; another process may still write."""
+    """A run on disk, open for reading: made by :func:`load_run` and :func:`run_experiment`.
+
+    A context manager; another process may still be writing the run.
+    """
 
     def __init__(self, folder: Path, store: Store) -> None:
         self.folder = folder
@@ -105,12 +108,12 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What the experiment is called."""
+        """The experiment's name."""
         return self._store.meta("name") or self.folder.name
 
     @property
     def resolved(self) -> dict[str, Any]:
-        """What was run: versions of everything that decided the numbers."""
+        """The resolved config, with the versions of all code that decided the numbers."""
         path = self.folder / "resolved.json"
         try:
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -121,40 +124,41 @@ class Run:
 
     @property
     def n_cells(self) -> int:
-        """How many cells the run has, finished or not."""
+        """The number of cells, finished or not."""
         return len(self._plan)
 
     def keys(self) -> set[str]:
-        """Return the keys of all cells: hashes of everything that decides their numbers."""
+        """Return the keys of all cells."""
         return {planned.key for planned in self._plan}
 
     def cells(self) -> list[CellSummary]:
-        """Return the cells that have finished, well or badly, in the experiment's order."""
+        """Return the finished cells, failed ones included, in the experiment's order."""
         return [self._summary(planned, result) for planned, result in self._finished()]
 
     def results(self) -> list[Result]:
-        """Return one line per environment, horizon and policy, with intervals."""
+        """Return one result per environment, horizon and policy, with intervals."""
         return summarise(self.cells())
 
     def curves(self, environment: str, policy: str, horizon: int) -> Curves:
-        """Return the curves of one policy on one environment, a row a replication."""
+        """Return the curves of one policy on one environment at one horizon."""
         group = self._groups.get((environment, policy, horizon), [])
         rows = [(planned, result) for planned, result in self._finished(group) if not result.error]
         if not rows:
             raise KeyError(f"no finished cell of {policy!r} on {environment!r}, T = {horizon}")
         means = np.array([result.means for _, result in rows])
         totals = [self._totals(planned, result) for planned, result in rows]
+        states = [result.states for _, result in rows]
         return Curves(
             checkpoints=self._store.checkpoints(horizon),
             replications=np.array([planned.replication for planned, _ in rows]),
             rewards=np.array([result.rewards for _, result in rows]),
             means=means,
-            regret=_less(totals, means),
-            states=_stacked([result.states for _, result in rows], means),
+            regret=None if any(row is None for row in totals) else np.array(totals) - means,
+            states=np.array(states) if all(row.size for row in states) else None,
         )
 
     def traceback(self, cell: CellSummary) -> str:
-        """Return where a cell failed, as Python tells it; empty if it did not fail."""
+        """Return the traceback of a failed cell; empty if it did not fail."""
         place = (cell.environment, cell.policy, cell.horizon, cell.replication)
         for planned in self._plan:
             if (*_group(planned), planned.replication) == place:
@@ -163,19 +167,19 @@ class Run:
         raise KeyError(f"no cell of {cell.policy!r} on {cell.environment!r}, T = {cell.horizon}")
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """Return the cells as a pandas frame, a row a cell; needs pandas."""
+        """Return the cells as a pandas frame, one row per cell; needs pandas."""
         import pandas
 
         return pandas.DataFrame(list(self.rows()))
 
     def to_polars(self) -> "polars.DataFrame":
-        """Return the cells as a polars frame, a row a cell; needs polars."""
+        """Return the cells as a polars frame, one row per cell; needs polars."""
         import polars
 
         return polars.DataFrame(list(self.rows()))
 
     def rows(self) -> Iterator[dict[str, object]]:
-        """Yield each finished cell as a flat mapping: what exports hold."""
+        """Yield each finished cell as a flat mapping: the rows of an export."""
         for planned, result in self._finished():
             values = asdict(self._summary(planned, result))
             values |= {"diagnostics": result.diagnostics, "key": planned.key}
@@ -192,18 +196,18 @@ class Run:
         self.close()
 
     def _totals(self, planned: PlannedCell, result: CellResult) -> FloatArray | None:
-        """Return what the benchmark of a cell earns at the checkpoints, if there is one."""
+        """Return the expected reward of a cell's benchmark at the checkpoints, if it has one."""
         found = self._store.benchmark(benchmark_key(result.basis, planned.horizon))
         return found[0] if found is not None and found[0].size else None
 
     def benchmarks(self) -> list[RunBenchmark]:
-        """Return what regret is measured against: one record per environment and horizon.
+        """Return the benchmarks: one per environment and horizon.
 
         More where an environment draws its instance anew for every replication.
         """
         bases = self._store.bases()
         seen: set[tuple[str, str]] = set()
-        records = []
+        benchmarks = []
         for planned in self._plan:
             key = benchmark_key(bases.get(planned.key, ""), planned.horizon)
             if (planned.environment, key) in seen:
@@ -212,11 +216,11 @@ class Run:
             found = self._store.benchmark(key)
             if found is not None and found[0].size:
                 value, bound = float(found[0][-1]), found[1]
-                records.append(RunBenchmark(planned.environment, planned.horizon, value, bound))
-        return records
+                benchmarks.append(RunBenchmark(planned.environment, planned.horizon, value, bound))
+        return benchmarks
 
     def benchmark_errors(self) -> list[str]:
-        """Return why benchmarks could not be computed; regret is absent there."""
+        """Return the errors of benchmarks that failed; regret is absent there."""
         return self._store.benchmark_errors()
 
     def _finished(self, plan: Sequence[PlannedCell] | None = None) -> Iterator[_Finished]:
@@ -227,34 +231,17 @@ class Run:
                 yield planned, result
 
     def _summary(self, planned: PlannedCell, result: CellResult) -> CellSummary:
-        bad = bool(result.error)
-        mean = None if bad else float(result.means[-1])
+        place = (*_group(planned), planned.replication)
+        if result.error:
+            return CellSummary(*place, None, None, result.error)
+        reward, mean = float(result.rewards[-1]), float(result.means[-1])
         totals = self._totals(planned, result)
-        regret = None if mean is None or totals is None else float(totals[-1]) - mean
-        return CellSummary(
-            environment=planned.environment,
-            policy=planned.policy,
-            horizon=planned.horizon,
-            replication=planned.replication,
-            total_reward=None if bad else float(result.rewards[-1]),
-            total_mean=mean,
-            regret=regret,
-            error=result.error or None,
-        )
+        regret = None if totals is None else float(totals[-1]) - mean
+        return CellSummary(*place, reward, mean, None, regret)
 
 
 def _group(planned: PlannedCell) -> tuple[str, str, int]:
     return planned.environment, planned.policy, planned.horizon
-
-
-def _less(totals: Sequence[FloatArray | None], means: FloatArray) -> FloatArray | None:
-    known = [row for row in totals if row is not None]
-    return np.array(known) - means if len(known) == len(means) else None
-
-
-def _stacked(states: Sequence[FloatArray], means: FloatArray) -> FloatArray | None:
-    known = [row for row in states if row.size]
-    return np.array(known) if len(known) == len(means) else None
 
 
 def load_run(path: str | PathLike[str]) -> Run:

@@ -1,13 +1,13 @@
-"""Running an experiment into a folder, going on where it stopped, and reading it back.
+"""Running an experiment into a folder, and resuming it where it stopped.
 
 The same experiment always has the same folder; finished cells are never run twice. Hooks
-fire here, in the parent process, at a run's boundaries.
+are called here, in the parent process.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -22,6 +22,7 @@ from bdes_framework.errors import ContractError, StoreError
 from bdes_framework.experiment.cell import (
     Cell,
     CellResult,
+    Part,
     build_environment,
     execute,
     explained,
@@ -38,12 +39,12 @@ from bdes_framework.simulation.regret import benchmark_of
 
 RUNS = "runs"
 
-_NEVER_RETURNED = "its worker died every time it was tried"
+_WORKER_DIED = "its worker died every time it was tried"
 
 
 @frozen
 class BenchmarkJob:
-    """Planning the benchmark of one instance at one horizon; done once, not once a cell."""
+    """The job of planning the benchmark of one instance at one horizon."""
 
     key: str
     cell: Cell
@@ -51,13 +52,13 @@ class BenchmarkJob:
 
     @property
     def cost(self) -> float:
-        """About a second's worth of pulls."""
+        """Expected cost in pulls: about a second's worth."""
         return 1e7
 
 
 @frozen(eq=False)
 class BenchmarkResult:
-    """A planned benchmark, or why there is none."""
+    """The result of a benchmark job: a benchmark, None if there is none, or an error."""
 
     key: str
     benchmark: Benchmark | None
@@ -69,7 +70,7 @@ JobResult = TypeVar("JobResult")
 
 
 def run_folder(experiment: Experiment, out: str | PathLike[str] | None = None) -> Path:
-    """Return the folder an experiment runs in: ``out``, or one named after what it is."""
+    """Return the folder of an experiment's run: ``out``, or one named after its name and hash."""
     if out is not None:
         return Path(out)
     slug = re.sub(r"[^a-z0-9]+", "-", experiment.config.name.lower()).strip("-")[:40] or "run"
@@ -77,7 +78,7 @@ def run_folder(experiment: Experiment, out: str | PathLike[str] | None = None) -
 
 
 def run_identity(experiment: Experiment) -> str:
-    """Return a hash of all cells and labels: what makes a run this run and no other."""
+    """Return a hash of the experiment's name, benchmark, cells and labels."""
     lines = [f"{c.key} {c.environment.label!r} {c.policy.label!r}" for c in experiment.cells]
     text = "\n".join([repr(experiment.config.name), repr(experiment.config.benchmark), *lines])
     return hashlib.sha256(text.encode()).hexdigest()
@@ -97,20 +98,20 @@ def run_experiment(
 
     Parameters
     ----------
-    experiment : Experiment or path
-        What to run.
-    out : path, optional
-        Where; by default a folder below ``runs`` named after the experiment.
-    engine : reference, optional
-        What runs the cells, instead of what the file says.
+    experiment : Experiment | str | PathLike[str]
+        The experiment, or its file.
+    out : str | PathLike[str] | None
+        The run's folder; by default one below ``runs`` named after the experiment.
+    engine : Reference | None
+        The engine to run the cells with, instead of the one that the file names.
     retry_failed : bool
         Whether cells that failed before are run again.
-    on_start, on_cell : callable
-        Called in this process: with the number of cells and of those already there, and
-        with every cell that comes in.
-    on_benchmark : callable
-        Called likewise once the cells are done, with the number of benchmarks to plan and of
-        those planned so far.
+    on_start : Callable[[int, int], None]
+        Called in this process with the numbers of all cells and of cells already finished.
+    on_cell : Callable[[Cell, CellResult], None]
+        Called with every cell that finishes.
+    on_benchmark : Callable[[int, int], None]
+        Called with the numbers of benchmarks to plan and of those planned so far.
 
     Raises
     ------
@@ -122,39 +123,35 @@ def run_experiment(
     chosen = experiment.config.engine if engine is None else engine
     experiment.plugins.engine(chosen)  # a wrong one leaves no folder behind
     folder = run_folder(experiment, out)
-    _refuse_foreign(folder)
     _make_folder(folder)
     with locked(folder):
         store = open_store(folder, create=True)
         try:
-            _claim(store, folder, experiment)
+            _write_description(store, folder, experiment)
             execution = _RunExecution(experiment, store, chosen, on_cell, on_benchmark)
-            execution.go(retry_failed, on_start)
+            execution.run_cells(retry_failed, on_start)
         finally:
             store.close()
     return load_run(folder)
 
 
-def _refuse_foreign(folder: Path) -> None:
-    """Refuse a folder that has something in it but is no run: its files may be dear to somebody."""
+def _make_folder(folder: Path) -> None:
+    """Create a run's folder; raise StoreError if it exists with other files in it."""
     if folder.is_dir() and not (folder / DATABASE).exists():
         strangers = sorted(path.name for path in folder.iterdir() if not path.name.startswith(LOCK))
         if strangers:
             raise StoreError(
-                f"{quoted(str(folder), 200)} is no run but has {quoted(strangers[0])} in it;"
+                f"{quoted(str(folder), 200)} is not a run but has {quoted(strangers[0])} in it;"
                 " use another --out"
             )
-
-
-def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"cannot make {quoted(str(folder), 200)}: {error.strerror}") from None
+        raise StoreError(f"cannot create {quoted(str(folder), 200)}: {error.strerror}") from None
 
 
-def _claim(store: Store, folder: Path, experiment: Experiment) -> None:
-    """Make the folder this experiment's, or refuse it when it is another's."""
+def _write_description(store: Store, folder: Path, experiment: Experiment) -> None:
+    """Write what is run into a new folder; raise StoreError if it is another experiment's."""
     identity = run_identity(experiment)
     known = store.meta("identity")
     if known not in (None, identity):
@@ -171,7 +168,7 @@ def _claim(store: Store, folder: Path, experiment: Experiment) -> None:
                 for r in experiment.plugins.records
                 if r.state == "loaded"
             ],
-            "config": _plain(experiment),
+            "config": _resolved_config(experiment),
             "cells": len(experiment.cells),
         }
         replace_text(folder / "experiment.toml", experiment.text)
@@ -180,23 +177,19 @@ def _claim(store: Store, folder: Path, experiment: Experiment) -> None:
         store.set_meta("identity", identity)
 
 
-def _plain(experiment: Experiment) -> dict[str, object]:
-    """Return the experiment with every grid expanded, every formula and arm worked out."""
-    parts = {
-        kind: {
-            (getattr(c, kind).label, c.horizon): getattr(c, kind).table for c in experiment.cells
-        }
-        for kind in ("environment", "policy")
-    }
+def _resolved_config(experiment: Experiment) -> dict[str, object]:
+    """Return the config with grids expanded, formulas evaluated and arms read."""
+    cells = experiment.cells
     return {
         **asdict(experiment.config, recurse=False),
         "plugins": asdict(experiment.config.plugins),
-        "environments": _labelled(parts["environment"]),
-        "policies": _labelled(parts["policy"]),
+        "environments": _labelled((c.environment, c.horizon) for c in cells),
+        "policies": _labelled((c.policy, c.horizon) for c in cells),
     }
 
 
-def _labelled(tables: Mapping[tuple[str, int], object]) -> list[dict[str, object]]:
+def _labelled(parts: Iterable[tuple[Part, int]]) -> list[dict[str, object]]:
+    tables = {(part.label, horizon): part.table for part, horizon in parts}
     return [
         {"label": label, "horizon": horizon, "table": table}
         for (label, horizon), table in tables.items()
@@ -208,7 +201,7 @@ def _as_list(value: object) -> object:
 
 
 class _RunExecution:
-    """One pass over the cells that are not there yet."""
+    """Runs the cells that are not finished, saves them and reports progress."""
 
     def __init__(
         self,
@@ -225,45 +218,45 @@ class _RunExecution:
         self._on_cell = on_cell
         self._on_benchmark = on_benchmark
 
-    def go(self, retry_failed: bool, on_start: Callable[[int, int], None]) -> None:
-        """Play the cells that are missing, then plan the benchmarks they are held to."""
+    def run_cells(self, retry_failed: bool, on_start: Callable[[int, int], None]) -> None:
+        """Run the cells that are missing, then plan the missing benchmarks."""
         cells, config = self._experiment.cells, self._experiment.config
         self._store.set_plan(cells)
         for horizon in config.horizons:
             self._store.set_checkpoints(horizon, log_checkpoints(horizon, config.checkpoints))
-        well = self._store.finished(failed=False)
-        badly = set() if retry_failed else self._store.finished(failed=True)
-        done = well | badly
-        # Cells that differ in their labels alone share a key: played once, finished all.
+        succeeded = self._store.finished(failed=False)
+        failures = set() if retry_failed else self._store.finished(failed=True)
+        done = succeeded | failures
+        # Cells that differ in their labels alone share a key, and are run once.
         left: dict[str, list[Cell]] = {}
         for cell in cells:
             if cell.key not in done:
                 left.setdefault(cell.key, []).append(cell)
         on_start(len(cells), len(cells) - sum(map(len, left.values())))
-        self._record = RunProgress(
+        self._progress = RunProgress(
             config.name,
             len(cells),
-            n_finished=sum(cell.key in well for cell in cells),
-            n_failed=sum(cell.key in badly for cell in cells),
+            n_finished=sum(cell.key in succeeded for cell in cells),
+            n_failed=sum(cell.key in failures for cell in cells),
         )
-        self._plugins.announce("bdes_run_started", run=self._record)
-        for result in self._results([twins[0] for twins in left.values()], execute):
-            self._finish(self._taken(left, result.key), result)
-        for key, twins in left.items():
-            self._finish(twins, failed(key, _NEVER_RETURNED, _NEVER_RETURNED))
+        self._plugins.announce("bdes_run_started", run=self._progress)
+        for result in self._results([same[0] for same in left.values()], execute):
+            self._finish(self._take(left, result.key), result)
+        for key, same in left.items():
+            self._finish(same, failed(key, _WORKER_DIED, _WORKER_DIED))
         self._plan_benchmarks(retry_failed)
-        self._plugins.announce("bdes_run_finished", run=self._record)
+        self._plugins.announce("bdes_run_finished", run=self._progress)
 
     def _plan_benchmarks(self, retry_failed: bool) -> None:
         jobs = {job.key: job for job in self._benchmark_jobs(retry_failed)}
         total = len(jobs)
         self._on_benchmark(total, 0)
         for planned in self._results(list(jobs.values()), plan_benchmark):
-            self._taken(jobs, planned.key)
+            self._take(jobs, planned.key)
             self._store.save_benchmark(planned.key, planned.benchmark, planned.error)
             self._on_benchmark(total, total - len(jobs))
         for key in jobs:
-            self._store.save_benchmark(key, None, _NEVER_RETURNED)
+            self._store.save_benchmark(key, None, _WORKER_DIED)
 
     def _results(
         self, jobs: list[JobT], do: Callable[[Plugins, JobT], JobResult]
@@ -271,38 +264,35 @@ class _RunExecution:
         if jobs:
             yield from self._plugins.engine(self._engine).run(jobs, partial(do, self._plugins))
 
-    def _taken(self, left: dict[str, JobT], key: str) -> JobT:
-        """Take a job off the list; raise ContractError if the engine made up or repeated it."""
+    def _take(self, left: dict[str, JobT], key: str) -> JobT:
+        """Remove a job from those left; raise ContractError if it is not among them."""
         if key not in left:
             raise ContractError(
-                f"engine {quoted(self._engine)} returned a result twice, or one that nobody asked"
-                " for"
+                f"engine {quoted(self._engine)} returned a result twice, or of an unknown job"
             )
         return left.pop(key)
 
-    def _finish(self, twins: list[Cell], result: CellResult) -> None:
+    def _finish(self, cells: list[Cell], result: CellResult) -> None:
+        """Save the result of cells that share a key, and report each of them."""
         self._store.save(result)
-        for cell in twins:
-            self._tell(cell, result)
-
-    def _tell(self, cell: Cell, result: CellResult) -> None:
         bad = bool(result.error)
-        self._record = evolve(
-            self._record,
-            n_finished=self._record.n_finished + (not bad),
-            n_failed=self._record.n_failed + bad,
-        )
-        self._on_cell(cell, result)
-        record = FinishedCell(
-            environment=cell.environment.label,
-            policy=cell.policy.label,
-            horizon=cell.horizon,
-            replication=cell.replication,
-            total_reward=None if bad else float(result.rewards[-1]),
-            total_mean=None if bad else float(result.means[-1]),
-            error=result.error or None,
-        )
-        self._plugins.announce("bdes_cell_finished", run=self._record, cell=record)
+        for cell in cells:
+            self._progress = evolve(
+                self._progress,
+                n_finished=self._progress.n_finished + (not bad),
+                n_failed=self._progress.n_failed + bad,
+            )
+            self._on_cell(cell, result)
+            finished = FinishedCell(
+                environment=cell.environment.label,
+                policy=cell.policy.label,
+                horizon=cell.horizon,
+                replication=cell.replication,
+                total_reward=None if bad else float(result.rewards[-1]),
+                total_mean=None if bad else float(result.means[-1]),
+                error=result.error or None,
+            )
+            self._plugins.announce("bdes_cell_finished", run=self._progress, cell=finished)
 
     def _benchmark_jobs(self, retry_failed: bool) -> Iterator[BenchmarkJob]:
         """Yield one job per instance and horizon that has no benchmark yet."""
@@ -323,7 +313,7 @@ class _RunExecution:
 
 
 def plan_benchmark(plugins: Plugins, job: BenchmarkJob) -> BenchmarkResult:
-    """Plan one benchmark, wherever the engine put it; an error becomes part of the result."""
+    """Plan one benchmark; an exception becomes part of the result."""
     try:
         environment = build_environment(plugins, job.cell)
         checkpoints = log_checkpoints(job.cell.horizon, job.cell.checkpoints)
@@ -334,7 +324,7 @@ def plan_benchmark(plugins: Plugins, job: BenchmarkJob) -> BenchmarkResult:
 
 
 def list_runs(folder: str | PathLike[str] = RUNS) -> Iterator[Path]:
-    """Yield the run folders below ``folder``, by name."""
+    """Yield the run folders below ``folder``, in the order of their names."""
     base = Path(folder)
     if base.is_dir():
         yield from sorted(path for path in base.iterdir() if (path / DATABASE).is_file())

@@ -9,10 +9,10 @@ from attrs import AttrsInstance
 
 from bdes_framework.experiment.arms import MOST_ARMS, ArmsConfig
 from bdes_framework.experiment.file import (
-    LEAST,
-    LONGEST_HORIZON,
-    LONGEST_LABEL,
-    MOST_CHECKPOINTS,
+    MAX_CHECKPOINTS,
+    MAX_HORIZON,
+    MAX_LABEL_LENGTH,
+    MIN_VALUES,
     ExperimentConfig,
 )
 from bdes_framework.experiment.formulas import LONGEST
@@ -55,13 +55,13 @@ _FORMULA: Schema = {
     "pattern": r"^\s*(?:[-+*/^().\s\d_eETK]|exp|log|sqrt)+$",
     "description": "a formula in T and K",
 }
-_LABEL: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_LABEL}
+_LABEL: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_LABEL_LENGTH}
 _LIMITS: Mapping[str, Schema] = {
-    **{key: {"minimum": least} for key, least in LEAST.items()},
-    "name": {"maxLength": LONGEST_LABEL, "pattern": r"\S"},
-    "checkpoints": {"minimum": LEAST["checkpoints"], "maximum": MOST_CHECKPOINTS},
+    **{key: {"minimum": least} for key, least in MIN_VALUES.items()},
+    "name": {"maxLength": MAX_LABEL_LENGTH, "pattern": r"\S"},
+    "checkpoints": {"minimum": MIN_VALUES["checkpoints"], "maximum": MAX_CHECKPOINTS},
     "horizons": {
-        "items": {"type": "integer", "minimum": 1, "maximum": LONGEST_HORIZON},
+        "items": {"type": "integer", "minimum": 1, "maximum": MAX_HORIZON},
         "minItems": 1,
         "uniqueItems": True,
     },

@@ -1,8 +1,4 @@
-"""The run database: one SQLite file, one transaction a cell, safe against being killed.
-
-Results, durations and the plan of a run live in tables of their own; a cell is all there or
-not at all. Nothing here knows what is above it.
-"""
+"""The run database: one SQLite file, one transaction per cell, safe against being killed."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -45,7 +41,7 @@ CREATE TABLE timings (key TEXT PRIMARY KEY, seconds REAL NOT NULL, finished TEXT
 
 @frozen
 class PlannedCell:
-    """A line of a run's plan: which cell stands where."""
+    """A row of a run's plan: the key and the place of one cell."""
 
     key: str
     environment: str
@@ -55,16 +51,14 @@ class PlannedCell:
 
 
 class Store:
-    """An open run database. Use :func:`open_store`."""
+    """An open run database, made by :func:`open_store`."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
 
-    # -- writing ----------------------------------------------------------------------------
-
     def set_plan(self, cells: Sequence[Cell]) -> None:
-        """Replace the plan: what this run consists of, in order."""
+        """Replace the plan: the cells of the run, in order."""
         rows = [
             (i, c.key, c.environment.label, c.policy.label, c.horizon, c.replication)
             for i, c in enumerate(cells)
@@ -74,65 +68,48 @@ class Store:
             self._connection.executemany("INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def set_checkpoints(self, horizon: int, rounds: IntArray) -> None:
-        """Note at which rounds the curves of one horizon were taken."""
+        """Save the rounds at which the curves of one horizon are recorded."""
         with self._transaction():
-            self._connection.execute(
-                "INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (horizon, rounds.tobytes())
-            )
+            self._insert("checkpoints", horizon, rounds.tobytes())
 
     def set_meta(self, name: str, value: str) -> None:
-        """Note something about the run itself."""
+        """Save a property of the run itself."""
         with self._transaction():
-            self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+            self._insert("meta", name, value)
 
     def save(self, result: CellResult) -> None:
         """Save a cell in one transaction; once this returns, no kill can lose it."""
         finished = datetime.now(UTC).isoformat(timespec="seconds")
-        blobs = (result.rewards, result.means, result.states, result.counts)
+        arrays = (result.rewards, result.means, result.states, result.counts)
+        blobs = (np.ascontiguousarray(array).tobytes() for array in arrays)
+        texts = (result.basis, result.diagnostics, result.error, result.details)
         with self._transaction():
-            self._connection.execute(
-                "INSERT OR REPLACE INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    result.key,
-                    *(np.ascontiguousarray(blob).tobytes() for blob in blobs),
-                    result.basis,
-                    result.diagnostics,
-                    result.error,
-                    result.details,
-                ),
-            )
-            self._connection.execute(
-                "INSERT OR REPLACE INTO timings VALUES (?, ?, ?)",
-                (result.key, result.seconds, finished),
-            )
+            self._insert("cells", result.key, *blobs, *texts)
+            self._insert("timings", result.key, result.seconds, finished)
 
     def save_benchmark(self, key: str, benchmark: Benchmark | None, error: str = "") -> None:
         """Save a benchmark, or that there is none, or why it failed."""
         values = np.empty(0) if benchmark is None else benchmark.values
         bound = 0.0 if benchmark is None else benchmark.upper_bound
         with self._transaction():
-            self._connection.execute(
-                "INSERT OR REPLACE INTO benchmarks VALUES (?, ?, ?, ?)",
-                (key, values.tobytes(), bound, error),
-            )
-
-    # -- reading ----------------------------------------------------------------------------
+            self._insert("benchmarks", key, values.tobytes(), bound, error)
 
     def finished(self, *, failed: bool) -> set[str]:
         """Return the keys of the cells that failed, or of those that did not."""
-        condition = "error != ''" if failed else "error = ''"
-        return {key for (key,) in self._rows(f"SELECT key FROM cells WHERE {condition}")}  # noqa: S608
+        rows = self._rows("SELECT key FROM cells WHERE (error != '') = ?", failed)
+        return {key for (key,) in rows}
 
     def plan(self) -> list[PlannedCell]:
-        """Return what the run consists of, in order."""
-        columns = "key, environment, policy, horizon, replication"
-        rows = self._rows(f"SELECT {columns} FROM plan ORDER BY position")  # noqa: S608
+        """Return the cells of the run, in order."""
+        rows = self._rows(
+            "SELECT key, environment, policy, horizon, replication FROM plan ORDER BY position"
+        )
         return [PlannedCell(*row) for row in rows]
 
     def result(self, key: str) -> CellResult | None:
-        """Return a saved cell, or None if it is not there yet."""
+        """Return a saved cell; None if it is not finished."""
         for row in self._rows(
-            "SELECT c.*, t.seconds FROM cells c JOIN timings t USING (key) WHERE key = ?", (key,)
+            "SELECT c.*, t.seconds FROM cells c JOIN timings t USING (key) WHERE key = ?", key
         ):
             rewards, means, states = (np.frombuffer(blob) for blob in row[1:4])
             counts = np.frombuffer(row[4], dtype=np.int64)
@@ -140,63 +117,64 @@ class Store:
         return None
 
     def checkpoints(self, horizon: int) -> IntArray:
-        """Return the rounds at which the curves of one horizon were taken."""
-        rows = self._rows("SELECT rounds FROM checkpoints WHERE horizon = ?", (horizon,))
-        return np.frombuffer(next(iter(rows))[0], dtype=np.int64)
+        """Return the rounds at which the curves of one horizon are recorded."""
+        ((rounds,),) = self._rows("SELECT rounds FROM checkpoints WHERE horizon = ?", horizon)
+        return np.frombuffer(rounds, dtype=np.int64)
 
     def benchmark(self, key: str) -> tuple[FloatArray, float, str] | None:
-        """Return a benchmark's totals, upper bound and error, or None if it is not there yet."""
+        """Return a benchmark's totals, upper bound and error; None if it is not planned."""
         for totals, bound, error in self._rows(
-            "SELECT totals, upper_bound, error FROM benchmarks WHERE key = ?", (key,)
+            "SELECT totals, upper_bound, error FROM benchmarks WHERE key = ?", key
         ):
             return np.frombuffer(totals), bound, error
         return None
 
     def bases(self) -> dict[str, str]:
-        """Return what each finished cell's benchmark is computed from, by the cell's key."""
+        """Return the basis of each finished cell's benchmark, by the cell's key."""
         return dict(self._rows("SELECT key, basis FROM cells WHERE error = ''"))
 
     def benchmark_errors(self) -> list[str]:
-        """Return why benchmarks could not be computed, each reason once."""
-        return [error for (error,) in self._rows(
-            "SELECT DISTINCT error FROM benchmarks WHERE error != '' ORDER BY error"
-        )]  # fmt: skip
+        """Return the errors of benchmarks, each once."""
+        query = "SELECT DISTINCT error FROM benchmarks WHERE error != '' ORDER BY error"
+        return [error for (error,) in self._rows(query)]
 
     def meta(self, name: str) -> str | None:
-        """Return something noted about the run."""
-        for (value,) in self._rows("SELECT value FROM meta WHERE name = ?", (name,)):
+        """Return a property of the run itself; None if it is not set."""
+        for (value,) in self._rows("SELECT value FROM meta WHERE name = ?", name):
             return str(value)
         return None
 
     def dump(self) -> Iterator[tuple[object, ...]]:
-        """Yield every result in order, durations and dates left out: equal runs, equal dumps."""
+        """Yield every result in order, without durations and dates: equal for equal runs."""
         yield from self._rows("SELECT * FROM cells ORDER BY key")
         yield from self._rows("SELECT * FROM benchmarks ORDER BY key")
 
     def close(self) -> None:
-        """Close the file; what was saved stays."""
+        """Close the database."""
         self._connection.close()
 
-    # -- errors -----------------------------------------------------------------------------
+    def _insert(self, table: str, *values: object) -> None:
+        marks = ", ".join("?" * len(values))
+        self._connection.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", values)  # noqa: S608
 
-    def _rows(self, query: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
-        with _explained(self._path):
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with _store_errors(self._path):
             return self._connection.execute(query, values).fetchall()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with _explained(self._path), self._connection:
+        with _store_errors(self._path), self._connection:
             yield
 
 
 def benchmark_key(basis: str, horizon: int) -> str:
-    """Return under which key the benchmark of a cell is kept."""
+    """Return the key of a cell's benchmark."""
     return f"{basis}-{horizon}"
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into ones that say what to do."""
+def _store_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into StoreErrors that say what to do."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -213,11 +191,11 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def open_store(folder: Path, *, create: bool) -> Store:
-    """Open a run's database; refuse a damaged one, and one of a newer version."""
+    """Open a run's database; raise StoreError if it is damaged or of a newer version."""
     path = folder / DATABASE
     if not create and not path.is_file():
-        raise StoreError(f"{quoted(str(folder), 200)} is no run: it has no {DATABASE}")
-    with _explained(path):
+        raise StoreError(f"{quoted(str(folder), 200)} is not a run: it has no {DATABASE}")
+    with _store_errors(path):
         connection = sqlite3.connect(path, isolation_level="IMMEDIATE", timeout=10)
         store = Store(connection, path)
         if create:
@@ -244,8 +222,8 @@ def open_store(folder: Path, *, create: bool) -> Store:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a run's folder for this process; a second one is refused, a killed one lets go."""
-    with _explained(folder / LOCK):
+    """Lock a run's folder for this process; raise StoreError if another process has it."""
+    with _store_errors(folder / LOCK):
         connection = sqlite3.connect(folder / LOCK, isolation_level=None, timeout=0)
         try:
             connection.execute("BEGIN EXCLUSIVE")

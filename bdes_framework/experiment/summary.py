@@ -1,4 +1,4 @@
-"""From cells to what people read: means with intervals, one line per policy and column."""
+"""Summaries of cells: means over replications with intervals, and log-log slopes of regret."""
 
 import math
 import statistics
@@ -27,13 +27,13 @@ class CellSummary(FinishedCell):
 
 @frozen
 class Estimate:
-    """A mean over replications.
+    """A mean over replications, with its 95 % interval.
 
     Parameters
     ----------
     mean : float
         The average.
-    half_width : float or None
+    half_width : float | None
         Half the width of its 95 % interval (Student's t); None with a single value.
     """
 
@@ -43,19 +43,19 @@ class Estimate:
 
 @frozen
 class Result:
-    """What one policy earned on one environment at one horizon, over all replications.
+    """The result of one policy on one environment at one horizon, over all replications.
 
     Parameters
     ----------
     environment, policy : str
         Their labels.
     horizon : int
-        How many rounds were played.
-    reward, mean, regret : Estimate or None
-        Paid reward, its expectation on the arms really pulled, and DES regret; None where
-        no replication has a figure.
+        Number of rounds.
+    reward, mean, regret : Estimate | None
+        Total reward, its expectation given the arms pulled, and DES regret; None where no
+        replication has one.
     n_failed : int
-        How many replications failed.
+        Number of failed replications.
     """
 
     environment: str
@@ -67,27 +67,27 @@ class Result:
     n_failed: int
 
 
-def summarise(records: Sequence[CellSummary]) -> list[Result]:
+def summarise(cells: Sequence[CellSummary]) -> list[Result]:
     """Return one result per environment, horizon and policy, in the order first seen."""
     groups: dict[tuple[str, int, str], list[CellSummary]] = {}
-    for record in records:
-        groups.setdefault((record.environment, record.horizon, record.policy), []).append(record)
+    for cell in cells:
+        groups.setdefault((cell.environment, cell.horizon, cell.policy), []).append(cell)
     return [
         Result(
             environment=environment,
             policy=policy,
             horizon=horizon,
-            reward=estimate([cell.total_reward for cell in cells]),
-            mean=estimate([cell.total_mean for cell in cells]),
-            regret=estimate([cell.regret for cell in cells]),
-            n_failed=sum(cell.error is not None for cell in cells),
+            reward=estimate([cell.total_reward for cell in group]),
+            mean=estimate([cell.total_mean for cell in group]),
+            regret=estimate([cell.regret for cell in group]),
+            n_failed=sum(cell.error is not None for cell in group),
         )
-        for (environment, horizon, policy), cells in groups.items()
+        for (environment, horizon, policy), group in groups.items()
     ]
 
 
 def estimate(values: Sequence[float | None]) -> Estimate | None:
-    """Return the mean of what is there and its 95 % interval, or None if nothing is.
+    """Return the mean and 95 % interval of the values that are not None; None without any.
 
     >>> estimate([1.0, 3.0, None])
     Estimate(mean=2.0, half_width=12.706204736174694)

@@ -248,7 +248,7 @@ def test_an_export_that_cannot_be_written_exits_2_and_other_seeds_are_not_paired
 def test_showing_what_is_no_run_exits_2(tmp_path: Path) -> None:
     done = bdes("show", str(tmp_path))
     assert done.returncode == 2
-    assert "is no run" in done.stderr
+    assert "is not a run" in done.stderr
 
 
 def test_check_says_what_would_be_run_and_leaves_nothing_behind(demo: Path) -> None:

@@ -243,8 +243,8 @@ def test_a_mistake_hides_no_other_in_its_table_or_inside_it(folder: Path) -> Non
         "environments[0].noise.sigma: is required but missing",
         "policies[0].planner.gapp: is not a parameter",
         "policies[0].tuning: expected one of",
-        "policies[0]: explore_at_most must be",
-        "policies[0]: samples must be",
+        "policies[0]: 'explore_at_most' must be",
+        "policies[0]: 'samples' must be",
     ):
         assert message in found
     assert len(caught.value.mistakes) == 12

@@ -75,7 +75,7 @@ def test_another_version_of_a_plugin_gets_a_folder_of_its_own(
 def test_a_folder_with_somebody_s_files_is_refused(folder: Path) -> None:
     (folder / "mine").mkdir()
     (folder / "mine" / "experiment.toml").write_text("dear to me")
-    with pytest.raises(StoreError, match=r"is no run but has 'experiment\.toml' in it"):
+    with pytest.raises(StoreError, match=r"is not a run but has 'experiment\.toml' in it"):
         run_experiment(folder / "demo.toml", out=folder / "mine")
     assert (folder / "mine" / "experiment.toml").read_text() == "dear to me"
 

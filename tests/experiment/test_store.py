@@ -31,7 +31,7 @@ def test_a_cell_comes_back_as_it_was_saved(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_database_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is no run"):
+    with pytest.raises(StoreError, match="is not a run"):
         open_store(tmp_path, create=False)
     (tmp_path / DATABASE).touch()
     with pytest.raises(StoreError, match="holds no run"):

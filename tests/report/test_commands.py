@@ -60,7 +60,7 @@ def test_report_overwrites_nothing_but_reports_unless_asked(
 def test_what_is_no_run_exits_2(bdes: Bdes, command: list[str], tmp_path: Path) -> None:
     code, _, error = bdes(*command, tmp_path / "nowhere")
     assert code == 2
-    assert "is no run" in error
+    assert "is not a run" in error
     assert list(tmp_path.iterdir()) == []
 
 
