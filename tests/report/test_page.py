@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 
 from bdes_framework import load_run
-from bdes_framework.report.data import (
-    RunData,
-    final_rows,
-)
+from bdes_framework.report.data import RunData, final_rows
 from bdes_framework.report.page import Settings, report_page
 from bdes_framework.report.slopes import fit_slopes
 from bdes_framework.report.tables import typical
@@ -33,6 +30,7 @@ class Page(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__()
+        self.source = text
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.tables: dict[str, list[list[str]]] = {}
         self.text = ""
@@ -67,15 +65,17 @@ class Page(HTMLParser):
             self._rows[-1][-1] += data
 
 
+def page_of(run: Path, paths: int = 60) -> Page:
+    with load_run(run) as found:
+        return Page(report_page(RunData(found), Settings(paths)))
+
+
 @pytest.fixture(scope="module")
 def plain_page(plain: Path) -> Page:
-    run = load_run(plain)
-    page = report_page(RunData(run), Settings(paths=2))
-    run.close()
-    return Page(page)
+    return page_of(plain, paths=2)
 
 
-def test_the_page_s_tables_say_what_was_measured(plain_page: Page, data: RunData) -> None:
+def test_tables_show_results_and_slopes(plain_page: Page, data: RunData) -> None:
     rows = plain_page.tables["Results by environment, horizon and policy"][1:]
     assert len(rows) == 6
     top = rows[0]
@@ -92,7 +92,7 @@ def test_the_page_s_tables_say_what_was_measured(plain_page: Page, data: RunData
     assert {row[4] for row in slopes} == {"0.67"}
 
 
-def test_the_page_s_sections_stand_in_the_order_of_the_questions(plain_page: Page) -> None:
+def test_sections_and_headings_are_in_order(plain_page: Page) -> None:
     ids = [attributes["id"] for tag, attributes in plain_page.tags if tag == "section"]
     assert ids == ["run", "won", "growth", "lam", "paths", "gap", "diagnostics", "failures"]
     levels = [int(tag[1]) for tag, _ in plain_page.tags if re.fullmatch("h[1-6]", tag)]
@@ -100,94 +100,82 @@ def test_the_page_s_sections_stand_in_the_order_of_the_questions(plain_page: Pag
     assert all(later - earlier <= 1 for earlier, later in itertools.pairwise(levels))
 
 
-def test_the_headline_names_who_won_at_the_longest_horizon(plain_page: Page) -> None:
+def test_headline_names_the_winner(plain_page: Page) -> None:
     assert "30 cells: 2 policies, 1 environment, 3 horizons." in plain_page.text
     assert "At T = 4,000, etc earned the most." in plain_page.text
 
 
-def test_diagnostics_read_as_words_and_short_numbers() -> None:
-    assert typical(["0 · (0 1) × 3", "0 · (0 1) × 3"]) == "0 · (0 1) × 3"
-    assert typical([[0.1234567, 2.0], [1.0]]) == "[0.1235, 2] (1 of 2 replications)"
-    assert typical([2.5, "none", 2.5]) == "2.5 (2 of 3 replications)"
-    assert typical([1000.0, 3000.0]) == "2,000 (1,000 to 3,000)"
-    assert typical([True, True]) == "true"
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (["0 · (0 1) × 3", "0 · (0 1) × 3"], "0 · (0 1) × 3"),
+        ([[0.1234567, 2.0], [1.0]], "[0.1235, 2] (1 of 2 replications)"),
+        ([2.5, "none", 2.5], "2.5 (2 of 3 replications)"),
+        ([1000.0, 3000.0], "2,000 (1,000 to 3,000)"),
+        ([True, True], "true"),
+    ],
+)
+def test_diagnostics_are_words_and_short_numbers(values: list[object], words: str) -> None:
+    assert typical(values) == words
 
 
-def test_nothing_on_the_page_comes_from_elsewhere(plain: Path) -> None:
-    run = load_run(plain)
-    text = report_page(RunData(run), Settings(paths=0))
-    run.close()
-    page = Page(text)
-    (policy,) = [a["content"] for t, a in page.tags if a.get("http-equiv")]
+def test_page_loads_nothing_from_elsewhere(plain_page: Page) -> None:
+    (policy,) = [a["content"] for t, a in plain_page.tags if a.get("http-equiv")]
     assert policy is not None
     assert policy.startswith("default-src 'none'")
     assert "unsafe" not in policy
     assert "http" not in policy
-    for tag, attributes in page.tags:
-        assert "src" not in attributes
-        assert "style" not in attributes
-        assert not [name for name in attributes if name.startswith("on")]
-        if "href" in attributes:
-            assert (attributes["href"] or "").startswith("#"), tag
+    for tag, attributes in plain_page.tags:
+        assert not [name for name in attributes if name in ("src", "style") or name[:2] == "on"]
+        assert (attributes.get("href") or "#").startswith("#"), tag
 
 
-def test_hostile_text_stays_text(hostile: Path) -> None:
-    run = load_run(hostile)
-    settings = Settings(paths=2, experiment=hostile.parent / "experiment.toml")
-    text = report_page(RunData(run), settings)
-    run.close()
-    page = Page(text)
+def test_hostile_text_stays_text(hostile_page: Path) -> None:
+    page = Page(hostile_page.read_text(encoding="utf-8"))
     assert "64 cells (16 failed): 3 policies, 2 environments, 2 horizons." in page.text
     assert "revealed to policieslam, replenishing arm" in page.text
     for words in (HOSTILE_NAME, HOSTILE_POLICY, HOSTILE_ERROR):
         assert words in page.text
-        assert words not in text
+        assert words not in page.source
     scripts = [attributes for tag, attributes in page.tags if tag == "script"]
     assert scripts == [{"type": "application/json", "id": "report-data"}, {}, {}]
     assert "img" not in [tag for tag, _ in page.tags]
-    block = text.partition('id="report-data">')[2].partition("</script>")[0]
+    block = page.source.partition('id="report-data">')[2].partition("</script>")[0]
     assert HOSTILE_POLICY[:39] in "".join(json.loads(block)["policies"])
 
 
-def test_without_a_benchmark_rewards_are_shown_and_never_regret(tmp_path: Path) -> None:
-    run = load_run(make_run(tmp_path, PLAIN.replace("seed = 3", "seed = 3\nbenchmark = false")))
-    found = RunData(run)
-    (panel, *_) = found.panels()
-    assert panel.measure == "reward"
-    (first, *_) = final_rows(found, panel)
-    assert first["value"] == pytest.approx(np.mean(totals(found, "ucb1", 4000)) / 4000)
-    page = Page(report_page(found, Settings(paths=0)))
-    run.close()
+def test_no_benchmark_shows_rewards_not_regret(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, PLAIN.replace("seed = 3", "seed = 3\nbenchmark = false"))
+    with load_run(folder) as run:
+        data = RunData(run)
+        panel = data.panels()[0]
+        assert panel.measure == "reward"
+        mean = final_rows(data, panel)[0]["value"]
+        assert mean == pytest.approx(np.mean(totals(data, "ucb1", 4000)) / 4000)
+    page = page_of(folder, paths=0)
     assert "DES regret" not in page.tables["Results by environment, horizon and policy"][0]
-    assert "This run has no benchmark" in page.text
-    assert "no slope is fitted" in page.text
-    assert "Reward over time" in page.text
     assert "Regret before the horizon" not in page.text
+    for words in ("This run has no benchmark", "no slope is fitted", "Reward over time"):
+        assert words in page.text
 
 
-def test_a_run_in_which_everything_failed_has_a_page_all_the_same(tmp_path: Path) -> None:
+def test_run_of_failures_only_has_a_page(tmp_path: Path) -> None:
     begin, _, end = EXPERIMENT.partition("[[policies]]")
-    text = begin + "[[policies]]" + end.rpartition("[[policies]]")[2]
-    run = load_run(make_run(tmp_path, text))
-    page = Page(report_page(RunData(run), Settings()))
-    run.close()
+    page = page_of(make_run(tmp_path, begin + "[[policies]]" + end.rpartition("[[policies]]")[2]))
     assert "No cell has finished well yet." in page.text
     assert "16 of 16 cells failed" in page.text
 
 
 def test_one_horizon_has_curves_but_no_slope(tmp_path: Path) -> None:
-    run = load_run(make_run(tmp_path, PLAIN.replace("[100, 1000, 4000]", "[50]")))
-    page = Page(report_page(RunData(run), Settings(paths=1)))
-    run.close()
+    page = page_of(make_run(tmp_path, PLAIN.replace("[100, 1000, 4000]", "[50]")), paths=1)
     assert "This run has one horizon, so no slope is fitted." in page.text
     # A chart with nothing to pick says all the same what it shows.
     assert "Environment and horizon: bernoulli, T = 50" in page.text
     assert "Cell: ucb1 on bernoulli, T = 50" in page.text
 
 
-def test_a_page_that_cannot_show_every_curve_says_so(
-    data: RunData, monkeypatch: pytest.MonkeyPatch
+def test_page_says_how_many_curves_are_left_out(
+    plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bdes_framework.report.figures.MAX_CURVE_POINTS", 48)
-    page = Page(report_page(data, Settings(paths=0)))
-    assert "1 more environments and horizons are left out" in page.text
+    assert "1 more environments and horizons are left out" in page_of(plain, paths=0).text

@@ -70,7 +70,8 @@ def make_run(folder: Path, text: str = PLAIN) -> Path:
     """Run an experiment in ``folder``; return the run's folder."""
     (folder / "local.py").write_text(FAILING)
     (folder / "experiment.toml").write_text(text)
-    return run_experiment(folder / "experiment.toml", out=folder / "run", engine="serial").folder
+    with run_experiment(folder / "experiment.toml", out=folder / "run", engine="serial") as run:
+        return run.folder
 
 
 def totals(data: RunData, policy: str, horizon: int) -> list[float]:
