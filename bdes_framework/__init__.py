@@ -81,6 +81,12 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import PolicyContext as PolicyContext
     from bdes_framework.interfaces import PolicyRef as PolicyRef
     from bdes_framework.interfaces import Reference as Reference
+    from bdes_framework.model.affine import AffineEffect as AffineEffect
+    from bdes_framework.model.affine import add_pull as add_pull
+    from bdes_framework.model.affine import effect_of_arms as effect_of_arms
+    from bdes_framework.model.affine import repeat_effect as repeat_effect
+    from bdes_framework.model.affine import repeat_weights as repeat_weights
+    from bdes_framework.model.affine import state_decay as state_decay
     from bdes_framework.model.compiling import compiled as compiled
     from bdes_framework.model.hull import hull_of_arms as hull_of_arms
     from bdes_framework.model.hull import pareto_arms as pareto_arms
@@ -136,6 +142,7 @@ _HOMES = {
     " EngineRef Environment EnvironmentRef FusedEnvironment FusedPolicy HasBenchmark"
     " HasDiagnostics HasInstance Kind NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef"
     " Policy PolicyContext PolicyRef Reference",
+    "model.affine": "AffineEffect add_pull effect_of_arms repeat_effect repeat_weights state_decay",
     "model.compiling": "compiled",
     "model.hull": "hull_of_arms pareto_arms",
     "model.rounds": "Record World finite_rewards play_round reward_in_unit_interval sweep_block"

@@ -87,7 +87,7 @@ class Measured:
 
 def slow(horizon: int, n_arms: int, lam: float) -> float:
     """EXP3.P: sqrt(K T ln K) + (1 - (1 - lam)^T) OPT, with OPT = T."""
-    forgotten = -math.expm1(horizon * math.log1p(-lam))
+    _, forgotten = bdes.state_decay(lam, horizon)
     return math.sqrt(n_arms * horizon * math.log(n_arms)) + forgotten * horizon
 
 

@@ -8,7 +8,6 @@ import math
 import sys
 from collections.abc import Sequence
 from decimal import Context, Decimal, localcontext
-from typing import NamedTuple
 
 import numpy as np
 from attrs import cmp_using, field, frozen
@@ -18,7 +17,7 @@ from bdes_framework._internal.arrays import FloatArray, IntArray, as_arms, holds
 from bdes_framework._internal.numbers import as_integer, is_number
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
-from bdes_framework.model.compiling import compiled
+from bdes_framework.model.affine import effect_of_arms, repeat_effect, state_decay
 from bdes_framework.model.rounds import sweep_states
 from bdes_framework.model.schedule import Schedule
 
@@ -56,55 +55,6 @@ def as_state(value: float) -> float:
     if not is_number(value) or not 0 <= value <= sys.float_info.max:
         raise InvalidValueError(f"q0 must be a finite number of at least 0, got {quoted(value)}")
     return float(value)
-
-
-class _Affine(NamedTuple):
-    """What some pulls do to a state q: to ``kept*q + shift``, paying ``slope*q + base``.
-
-    ``lost`` is 1 - kept, known to more digits while it is small: at tiny rates 1 - lam has
-    few digits left of lam.
-    """
-
-    kept: float
-    lost: float
-    shift: float
-    slope: float
-    base: float
-
-    def then(self, other: "_Affine") -> "_Affine":
-        lost = self.lost + other.lost * self.kept
-        return _Affine(
-            kept=1.0 - lost if lost < 0.5 else self.kept * other.kept,
-            lost=lost,
-            shift=other.kept * self.shift + other.shift,
-            slope=self.slope + other.slope * self.kept,
-            base=self.base + other.slope * self.shift + other.base,
-        )
-
-    def times(self, repeats: int) -> "_Affine":
-        """Compose with itself by repeated squaring: a billion repeats cost thirty steps."""
-        result, power = _Affine(1.0, 0.0, 0.0, 0.0, 0.0), self
-        while repeats:
-            if repeats & 1:
-                result = result.then(power)
-            power = power.then(power)
-            repeats >>= 1
-        return result
-
-
-@compiled
-def _sweep_affine(
-    r: FloatArray, b: FloatArray, lam: float, arms: IntArray
-) -> tuple[float, float, float, float, float]:
-    kept, lost, shift, slope, base = 1.0, 0.0, 0.0, 0.0, 0.0
-    for t in range(arms.size):
-        arm = arms[t]
-        slope += r[arm] * kept
-        base += r[arm] * shift
-        lost += lam * kept
-        kept = 1.0 - lost if lost < 0.5 else kept * (1.0 - lam)
-        shift += lam * (b[arm] - shift)
-    return kept, lost, shift, slope, base
 
 
 _same_array = cmp_using(eq=np.array_equal)
@@ -207,8 +157,8 @@ class Instance:
                 total += float(np.sum(self.r[checked] * states))
                 q = last
             else:
-                once = _Affine(*_sweep_affine(self.r, self.b, self.lam, checked))
-                effect = once.times(segment.repeats)
+                once = effect_of_arms(self.r, self.b, self.lam, checked)
+                effect = repeat_effect(once, segment.repeats)
                 total += effect.slope * q + effect.base
                 q = effect.kept * q + effect.shift
         return total, q
@@ -269,7 +219,7 @@ def state_after_repeating(q: float, b: float, lam: float, n: int) -> float:
     """
     if n < 0:
         raise InvalidValueError(f"n must be at least 0, got {n}")
-    return b - (1.0 - as_rate(lam)) ** n * (b - q)
+    return b - state_decay(as_rate(lam), n)[0] * (b - q)
 
 
 def settling_pulls(lam: float, eps: float) -> int:

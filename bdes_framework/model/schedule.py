@@ -11,7 +11,10 @@ from bdes_framework.errors import InvalidValueError
 
 
 def _as_repeats(value: int) -> int:
-    return as_integer(value, "repeats", 1)
+    repeats = as_integer(value, "repeats", 1)
+    if repeats > np.iinfo(np.int64).max:
+        raise InvalidValueError(f"repeats must be a 64-bit integer, got {repeats}")
+    return repeats
 
 
 @frozen(eq=False)

@@ -2,43 +2,30 @@
 
 import numpy as np
 
-from bdes_framework import FloatArray, Instance, Plan, Schedule, compiled
+from bdes_framework import (
+    AffineEffect,
+    FloatArray,
+    Instance,
+    Plan,
+    Schedule,
+    add_pull,
+    compiled,
+    repeat_effect,
+)
 from bdes_planners.reduction import UNIT_ROUNDOFF, Reduced
-
-
-@compiled
-def affine_repeats(
-    decay: float, shift: float, slope: float, base: float, q: float, repeats: int
-) -> tuple[float, float]:
-    """Return the total pay and last state of repeating some pulls, by repeated squaring.
-
-    Once, they pay ``slope*q + base`` and take the state to ``decay*q + shift``.
-    """
-    total = 0.0
-    while repeats > 0:
-        if repeats % 2 == 1:
-            total += slope * q + base
-            q = decay * q + shift
-        base = base + slope * shift + base
-        slope = slope + slope * decay
-        shift = decay * shift + shift
-        decay = decay * decay
-        repeats //= 2
-    return total, q
 
 
 @compiled
 def _pair_value(
     r: FloatArray, b: FloatArray, lam: float, q0: float, first: int, second: int, horizon: int
 ) -> float:
-    """Return what two arms in turn earn over ``horizon`` rounds, by repeated squaring."""
-    keep = 1.0 - lam
-    decay, shift = keep * keep, keep * lam * b[first] + lam * b[second]
-    slope, base = r[first] + keep * r[second], lam * b[first] * r[second]
-    total, q = affine_repeats(decay, shift, slope, base, q0, horizon // 2)
+    """Return what two arms in turn earn over ``horizon`` rounds."""
+    one = add_pull(AffineEffect(1.0, 0.0, 0.0, 0.0, 0.0), r[first], b[first], lam)
+    pairs = repeat_effect(add_pull(one, r[second], b[second], lam), horizon // 2)
+    total = pairs.slope * q0 + pairs.base
     if horizon % 2 == 1:
-        total += r[first] * q
-    return total
+        total += r[first] * (pairs.kept * q0 + pairs.shift)
+    return float(total)
 
 
 @compiled

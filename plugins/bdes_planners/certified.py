@@ -19,6 +19,7 @@ from bdes_framework import (
     Plan,
     Schedule,
     Segment,
+    state_decay,
 )
 from bdes_planners.blocks import Step, block_step, single_step
 from bdes_planners.bounds import best_pair, constant_plan, is_constant, potential_bound
@@ -390,8 +391,7 @@ def _offer_coarse(search: _Search, tolerance: float, highest: float) -> FloatArr
     can be reached, and the simple planners' bound. They hold when work runs out.
     """
     problem, horizon = search.problem, search.horizon
-    rate = -math.expm1(horizon / _COARSE * math.log1p(-problem.lam))
-    coarse = evolve(problem, lam=rate)
+    coarse = evolve(problem, lam=state_decay(problem.lam, horizon / _COARSE)[1])
     step = single_step(coarse, _COARSE)
     chords = Chords(4 * tolerance, np.zeros(1), 1, math.inf)
     sweep = Sweep(coarse, step, step, 0, chords, _COARSE)

@@ -4,6 +4,7 @@ import numpy as np
 from attrs import frozen
 
 from bdes_framework import (
+    AffineEffect,
     BuildContext,
     DiagnosticValue,
     FloatArray,
@@ -12,10 +13,12 @@ from bdes_framework import (
     InvalidValueError,
     Plan,
     Schedule,
+    add_pull,
     compiled,
     pareto_arms,
+    repeat_effect,
 )
-from bdes_planners.bounds import affine_repeats, potential_bound
+from bdes_planners.bounds import potential_bound
 from bdes_planners.reduction import checked_horizon
 
 
@@ -42,22 +45,17 @@ class BestCycleConfig:
 
 
 @compiled
-def _extend(effects: FloatArray, depth: int, r: float, b: float, lam: float) -> None:
-    """Write what a prefix of one more pull does: decay, shift of the state, slope, base of pay."""
-    decay, shift = effects[depth, 0], effects[depth, 1]
-    effects[depth + 1, 0] = decay * (1.0 - lam)
-    effects[depth + 1, 1] = shift + lam * (b - shift)
-    effects[depth + 1, 2] = effects[depth, 2] + r * decay
-    effects[depth + 1, 3] = effects[depth, 3] + r * shift
+def _prefix(effects: FloatArray, length: int) -> AffineEffect:
+    kept, lost, shift, slope, base = effects[length]
+    return AffineEffect(kept, lost, shift, slope, base)
 
 
 @compiled
 def _total(effects: FloatArray, length: int, q: float, horizon: int) -> float:
     """Return what the cycle earns over the horizon: whole repeats by squaring, then a prefix."""
-    decay, shift, slope, base = effects[length]
-    total, q = affine_repeats(decay, shift, slope, base, q, horizon // length)
-    rest = horizon % length
-    return float(total + effects[rest, 2] * q + effects[rest, 3])
+    whole = repeat_effect(_prefix(effects, length), horizon // length)
+    rest = _prefix(effects, horizon % length)
+    return whole.slope * q + whole.base + rest.slope * (whole.kept * q + whole.shift) + rest.base
 
 
 @compiled
@@ -65,13 +63,14 @@ def _best_of_length(
     r: FloatArray, b: FloatArray, lam: float, q0: float, horizon: int, length: int, best: IntArray
 ) -> float:
     """Look at all cycles of one length in order, like a counter; write the best; return its pay."""
-    effects = np.zeros((length + 1, 4))
+    effects = np.zeros((length + 1, 5))
     effects[0, 0] = 1.0
     digits = np.zeros(length, dtype=np.int64)
     changed, highest = 0, -1.0
     while True:
         for depth in range(changed, length):
-            _extend(effects, depth, r[digits[depth]], b[digits[depth]], lam)
+            arm = digits[depth]
+            effects[depth + 1] = add_pull(_prefix(effects, depth), r[arm], b[arm], lam)
         total = _total(effects, length, q0, horizon)
         if total > highest:
             highest = total

@@ -4,12 +4,11 @@ After n steps there is an envelope U_n with ``V_n <= U_n + allowance`` on every 
 can be reached, where V_n is the best reward of the rounds of n steps.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
-from bdes_framework import FloatArray, IntArray, compiled
+from bdes_framework import FloatArray, IntArray, compiled, state_decay
 from bdes_planners.envelope import (
     Heads,
     Lines,
@@ -154,19 +153,20 @@ class Domain(NamedTuple):
     first: float
     """The first state."""
     horizon: int
-    """How many rounds there are in all; 0 when the sweep may go on for ever."""
-    log_keep: float
-    """log(1 - lam)."""
+    """How many steps there are in all; 0 when the sweep may go on for ever."""
+    lam: float
+    rounds: int
+    """Per step."""
 
 
 @compiled
 def reached(domain: Domain, to_go: int) -> tuple[float, float]:
-    """Return an interval that holds every state with ``to_go`` rounds left, and a hair more."""
+    """Return an interval that holds every state with ``to_go`` steps left, and a hair more."""
     if domain.horizon == 0:
         return domain.low, domain.high
-    played = (domain.horizon - to_go) * domain.log_keep
-    old, new = math.exp(played) * domain.first, -math.expm1(played)
-    return (old + new * domain.low) * (1.0 - 1e-12), (old + new * domain.high) * (1.0 + 1e-12)
+    kept, lost = state_decay(domain.lam, (domain.horizon - to_go) * domain.rounds)
+    old = kept * domain.first
+    return (old + lost * domain.low) * (1.0 - 1e-12), (old + lost * domain.high) * (1.0 + 1e-12)
 
 
 @compiled

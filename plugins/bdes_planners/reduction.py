@@ -17,6 +17,7 @@ from bdes_framework import (
     Schedule,
     Segment,
     hull_of_arms,
+    state_decay,
 )
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -70,11 +71,8 @@ class Reduced:
         After t rounds the state is ``(1-lam)**t * q0`` plus ``1 - (1-lam)**t`` times a mean of
         the arms' b: for a slow state, a small part of [low, high].
         """
-        if self.lam == 1:
-            return self.low, self.high
-        played = horizon * math.log1p(-self.lam)
-        old, new = math.exp(played) * self.q0, -math.expm1(played)
-        low, high = old + new * self.low, old + new * self.high
+        kept, lost = state_decay(self.lam, horizon)
+        low, high = kept * self.q0 + lost * self.low, kept * self.q0 + lost * self.high
         return max(low * (1 - 1e-12), self.low), min(high * (1 + 1e-12), self.high)
 
     def original(self, schedule: Schedule) -> Schedule:

@@ -5,7 +5,6 @@ state that can be reached, where V_n is the best reward of the rounds of n steps
 chords and blocks U_n is V_n up to rounding.
 """
 
-import math
 from enum import IntEnum
 
 import numpy as np
@@ -30,9 +29,6 @@ from bdes_planners.passes import (
     roll,
 )
 from bdes_planners.reduction import Reduced
-
-_ALL_FORGOTTEN = -1e6
-"""Stands for log(1 - lam) at lam = 1."""
 
 
 class Status(IntEnum):
@@ -188,15 +184,14 @@ class Sweep:
 
     def _domain(self, single: bool) -> Domain:
         problem = self.problem
-        log_keep = math.log1p(-problem.lam) if problem.lam < 1 else _ALL_FORGOTTEN
         if not self.horizon:
-            return Domain(problem.low, problem.high, problem.q0, 0, log_keep)
+            return Domain(problem.low, problem.high, problem.q0, 0, problem.lam, 1)
         low, high = float(problem.b.min()), float(problem.b.max())
         length = self.block.rounds
         if single:
             rounds = self.rest + (self.horizon - self.rest) * length
-            return Domain(low, high, problem.q0, rounds, log_keep)
-        return Domain(low, high, problem.q0, self.horizon, log_keep * length)
+            return Domain(low, high, problem.q0, rounds, problem.lam, 1)
+        return Domain(low, high, problem.q0, self.horizon, problem.lam, length)
 
     def _advance(self, single: bool, until: int, note_from: int) -> int:
         step, chords = (self.single if single else self.block), self.chords

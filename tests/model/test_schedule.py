@@ -47,7 +47,7 @@ def test_long_segments_are_shortened_for_reading() -> None:
     assert str(Schedule.of(np.zeros(1000, dtype=np.int64))).endswith("0 … 1000 arms")
 
 
-@pytest.mark.parametrize("repeats", [0, -1, 1.5, True])
+@pytest.mark.parametrize("repeats", [0, -1, 1.5, True, 2**63])
 def test_bad_repeats_are_refused(repeats: int) -> None:
     with pytest.raises(InvalidValueError, match="repeats"):
         Segment([0], repeats)

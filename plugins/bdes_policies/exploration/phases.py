@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from attrs import frozen
 
-from bdes_framework import FloatArray, IntArray, compiled, finite_rewards
+from bdes_framework import FloatArray, IntArray, compiled, finite_rewards, state_decay
 
 NOT_SAMPLED = -1
 """The slot of rewards that are added to no sum."""
@@ -236,39 +236,37 @@ def _fold(steps: IntArray, loops: IntArray, lam: float, weights: FloatArray) -> 
     """
     if lam == 0.0:
         return 1.0
-    log_keep = -math.inf if lam == 1.0 else math.log1p(-lam)
     kept = 1.0
     for loop in range(loops.shape[0] - 1, -1, -1):
         pulls = 0
         for step in range(loops[loop, 0], loops[loop, 1]):
             pulls += steps[step, 2]
         # What one repeat leaves, the later ones keep a share of: a geometric sum.
-        whole = loops[loop, 2] * pulls * log_keep
-        share = kept * (math.expm1(whole) / math.expm1(pulls * log_keep))
+        left, lost = state_decay(lam, loops[loop, 2] * pulls)
+        share = kept * (lost / state_decay(lam, pulls)[1])
         for step in range(loops[loop, 1] - 1, loops[loop, 0] - 1, -1):
-            share = _fold_step(steps, step, lam, log_keep, share, weights)
+            share = _fold_step(steps, step, lam, share, weights)
             if share < _FORGOTTEN:
                 break
-        kept *= math.exp(whole)
+        kept *= left
         if kept < _FORGOTTEN:
             return 0.0
     return kept
 
 
 @compiled
-def _fold_step(
-    steps: IntArray, step: int, lam: float, log_keep: float, share: float, weights: FloatArray
-) -> float:
+def _fold_step(steps: IntArray, step: int, lam: float, share: float, weights: FloatArray) -> float:
     """Divide a share of the state among a step's arms; return what belongs to pulls before."""
     first, second, pulls = steps[step, 0], steps[step, 1], steps[step, 2]
     if first == second:
-        weights[first] -= share * math.expm1(pulls * log_keep)
-        return share * math.exp(pulls * log_keep)
+        kept, lost = state_decay(lam, pulls)
+        weights[first] += share * lost
+        return share * kept
     if pulls % 2 == 1:
         weights[first] += share * lam
         share *= 1.0 - lam
-    even = (pulls - pulls % 2) * log_keep if pulls > 1 else 0.0
-    pairs = -share * math.expm1(even) / (2.0 - lam)
+    kept, lost = state_decay(lam, pulls - pulls % 2)
+    pairs = share * lost / (2.0 - lam)
     weights[first] += pairs * (1.0 - lam)
     weights[second] += pairs
-    return share * math.exp(even)
+    return share * kept

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from attrs import frozen
 
-from bdes_framework import FloatArray, Problem, settling_pulls
+from bdes_framework import FloatArray, Problem, settling_pulls, state_decay
 from bdes_policies.exploration.phased_policy import DiagnosticsDict
 
 Tuning: TypeAlias = Literal["paper", "balanced"]
@@ -157,7 +157,7 @@ def _balanced(
     else:
         steps = np.unique(np.concatenate([[0.0], np.rint(np.geomspace(1, budget, 48))]))
     restore, settle = np.meshgrid(steps, steps, indexing="ij")
-    of_b = -math.expm1(horizon * math.log1p(-lam)) if lam < 1 else 1.0
+    of_b = state_decay(lam, horizon)[1]
     each = n_arms * (restore + 2)
     fitting = (budget - (n_arms + 1) * settle) // each
     best = np.ceil((horizon * (1 + of_b) / (2 * each)) ** (2 / 3)) if samples is None else samples

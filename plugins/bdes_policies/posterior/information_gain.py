@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bdes_framework import FloatArray, IntArray, compiled
-from bdes_policies.posterior.lookahead import Lookahead, follow, look_ahead, over_rounds, value_at
+from bdes_framework import FloatArray, IntArray, compiled, repeat_weights
+from bdes_policies.posterior.lookahead import Lookahead, follow, look_ahead, value_at
 from bdes_policies.posterior.modes import Draw
 
 ROUGH_STATES, ROUGH_STEPS = 32, 96
@@ -98,7 +98,7 @@ def evaluate_plans(
     ``totals`` includes what the draw's own plan earns in the rounds after; if that has fewer steps,
     up to a constant that is the same for all.
     """
-    kept, weight = over_rounds(lam, rounds)
+    kept, weight = repeat_weights(lam, rounds)
     steps = plan.values.shape[0] - 1
     # The rounds after need not be a whole number of the plan's steps, and may be more than it has.
     to_go = (left - rounds * plans.shape[1]) / plan.rounds

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bdes_framework import FloatArray, IntArray, compiled, hull_of_arms
+from bdes_framework import FloatArray, IntArray, compiled, hull_of_arms, repeat_weights
 
 STATES = 64
 """At which values are kept."""
@@ -90,7 +90,7 @@ def follow(found: Lookahead, q: float, arms: IntArray) -> None:
     A plan that does not go to the end is followed for the first half of its steps, and then
     started again from the state it has led to.
     """
-    kept, weight = over_rounds(found.lam, found.rounds)
+    kept, weight = repeat_weights(found.lam, found.rounds)
     steps = found.values.shape[0] - 1
     to_go = steps
     t = 0
@@ -111,17 +111,6 @@ def follow(found: Lookahead, q: float, arms: IntArray) -> None:
 
 
 @compiled
-def over_rounds(lam: float, rounds: int) -> tuple[float, float]:
-    """Return what some rounds keep of the state, and the weight of that in their rewards."""
-    if lam == 0.0:
-        return 1.0, float(rounds)
-    if lam == 1.0:
-        return 0.0, 1.0
-    log_kept = rounds * math.log1p(-lam)
-    return math.exp(log_kept), -math.expm1(log_kept) / lam
-
-
-@compiled
 def _fill(
     values: FloatArray,
     r: FloatArray,
@@ -133,7 +122,7 @@ def _fill(
     rounds: int,
 ) -> None:
     """Fill the table of values, from no steps on."""
-    kept, weight = over_rounds(lam, rounds)
+    kept, weight = repeat_weights(lam, rounds)
     states = values.shape[1]
     cell = np.empty((r.size, states), dtype=np.int64)
     share = np.empty((r.size, states))
