@@ -106,10 +106,9 @@ if TYPE_CHECKING:
     from bdes_framework.model.schedule import Segment as Segment
     from bdes_framework.planning import PlanReport as PlanReport
     from bdes_framework.planning import report_plan as report_plan
-    from bdes_framework.plugin.discovery import PluginStatus as PluginStatus
-    from bdes_framework.plugin.hook_payloads import FinishedCell as FinishedCell
-    from bdes_framework.plugin.hook_payloads import RunProgress as RunProgress
     from bdes_framework.plugin.hookspecs import API_VERSION as API_VERSION
+    from bdes_framework.plugin.hookspecs import FinishedCell as FinishedCell
+    from bdes_framework.plugin.hookspecs import RunProgress as RunProgress
     from bdes_framework.plugin.hookspecs import hookimpl as hookimpl
     from bdes_framework.plugin.load import PluginsConfig as PluginsConfig
     from bdes_framework.plugin.load import load_plugins as load_plugins
@@ -117,6 +116,7 @@ if TYPE_CHECKING:
     from bdes_framework.plugin.parameters import parameters_of as parameters_of
     from bdes_framework.plugin.plugins import Plugins as Plugins
     from bdes_framework.plugin.registry import Entry as Entry
+    from bdes_framework.plugin.registry import PluginStatus as PluginStatus
     from bdes_framework.plugin.registry import Registrar as Registrar
     from bdes_framework.plugin.validators import is_integer as is_integer
     from bdes_framework.plugin.validators import is_number as is_number
@@ -131,13 +131,11 @@ _HOMES = {
     "_version": "__version__",
     "calibration.ctr_curve": "CtrCurve RateCalibration UnidentifiedCurveError calibrate_rate",
     "fitting.parametrisation": "RatePrediction",
-    "plugin.discovery": "PluginStatus",
     "errors": "BdesError ConfigError ContractError InvalidValueError Mistake PluginError"
     " StoreError UnknownNameError",
     "fitting.fit": "Fit ModelScore fit",
     "fitting.forecast": "Forecast forecast",
     "fitting.goodness": "GoodnessOfFit",
-    "plugin.hookspecs": "API_VERSION hookimpl",
     "interfaces": "AnytimePlanner Benchmark BuildContext Diagnostics DiagnosticValue Engine"
     " EngineRef Environment EnvironmentRef FusedEnvironment FusedPolicy HasBenchmark"
     " HasDiagnostics HasInstance Kind NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef"
@@ -156,8 +154,8 @@ _HOMES = {
     "model.instance": "Instance Problem alternating_limit settling_pulls state_after_repeating",
     "plugin.parameters": "Parameter parameters_of",
     "planning": "PlanReport report_plan",
-    "plugin.hook_payloads": "FinishedCell RunProgress",
-    "plugin.registry": "Entry Registrar",
+    "plugin.hookspecs": "API_VERSION FinishedCell RunProgress hookimpl",
+    "plugin.registry": "Entry PluginStatus Registrar",
     "plugin.validators": "is_integer is_number",
     "model.schedule": "Schedule Segment",
     "_internal.seeding": "Seed",

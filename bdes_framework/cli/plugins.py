@@ -11,10 +11,9 @@ from rich.text import Text
 from bdes_framework._internal.text import ascii_controls, did_you_mean, listed, quoted
 from bdes_framework.cli.options import chosen_plugins, plugin_options
 from bdes_framework.errors import UnknownNameError
-from bdes_framework.plugin.discovery import PluginStatus
 from bdes_framework.plugin.parameters import parameters_of
 from bdes_framework.plugin.plugins import Plugins
-from bdes_framework.plugin.registry import LIST_ITEM, Entry
+from bdes_framework.plugin.registry import LIST_ITEM, Entry, PluginStatus
 
 _PADDING = 2
 _STYLES = {"loaded": "green", "disabled": "yellow", "failed": "bold red"}

@@ -32,7 +32,7 @@ from bdes_framework.experiment.file import Experiment, load_experiment
 from bdes_framework.experiment.results import Run, load_run
 from bdes_framework.experiment.store import DATABASE, LOCK, Store, benchmark_key, locked, open_store
 from bdes_framework.interfaces import Benchmark, Reference
-from bdes_framework.plugin.hook_payloads import FinishedCell, RunProgress
+from bdes_framework.plugin.hookspecs import FinishedCell, RunProgress
 from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.simulation.loop import log_checkpoints
 from bdes_framework.simulation.regret import benchmark_of

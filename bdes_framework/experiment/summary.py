@@ -9,7 +9,7 @@ from attrs import frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.distributions import student_quantile
-from bdes_framework.plugin.hook_payloads import FinishedCell
+from bdes_framework.plugin.hookspecs import FinishedCell
 
 
 @frozen

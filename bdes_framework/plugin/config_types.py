@@ -168,7 +168,7 @@ def parse_hint(hint: Any) -> ConfigType:
 
 
 def _parse_class(cls: Any) -> ConfigType:
-    if not isinstance(cls, type):
+    if cls is Any or not isinstance(cls, type):  # since Python 3.11, Any is a class
         return ANYTHING
     if cls in _SCALAR_NAMES:
         return ScalarType(cls)

@@ -1,42 +1,26 @@
-"""Finding plugins and loading each in isolation; failures are data, never the end.
+"""Finding plugins and loading each on its own; a failure is reported and stops no other.
 
-Metadata is read and sorted before anything is imported. Each plugin is imported, checked
-and asked to register on its own; what goes wrong becomes a record that `bdes plugins`
-shows, and the others load all the same.
+Metadata is read and sorted before anything is imported. What goes wrong when a plugin is
+imported, checked or registers becomes a :class:`PluginStatus` that ``bdes plugins`` shows.
 """
 
-import hashlib
-import importlib
-import importlib.util
-import re
-import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from importlib.machinery import PathFinder
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from types import FunctionType, ModuleType
-from typing import Literal, TypeAlias
+from types import FunctionType
 
 import pluggy
 from attrs import field, frozen
+from packaging.utils import canonicalize_name
 
 from bdes_framework._internal.text import did_you_mean, listed, one_line, quoted
 from bdes_framework.errors import PluginError
+from bdes_framework.plugin.fingerprint import hash_files, source_files
 from bdes_framework.plugin.hookspecs import API_VERSION, PROJECT, HookSpecs
-from bdes_framework.plugin.local_files import folder_beside, own_files, source_files, source_hash
-from bdes_framework.plugin.registry import Entry, Registrar, Registry
-
-FIRST_PARTY = "bdes-framework"
-"""The distribution whose plugins load first, so that nobody takes their names."""
-
-_LOCAL = "bdes_local_"
-"""How the module names of local files begin."""
-
-_helper_folders: set[Path] = set()
-"""The folders that were put on the path because a local plugin stands in them."""
-
-State: TypeAlias = Literal["loaded", "disabled", "failed"]
+from bdes_framework.plugin.local_files import import_file, import_module
+from bdes_framework.plugin.registry import FIRST_PARTY, PluginStatus, Registrar, Registry
 
 HOOK_NAMES = tuple(name for name in vars(HookSpecs) if name.startswith("bdes_"))
 
@@ -51,7 +35,7 @@ class Candidate:
         The entry point's name, or a local module's.
     distribution, version : str
         Where it comes from; local files have a hash of their source for a version.
-    load : callable
+    load : Callable[[], object]
         Imports it and returns the module (or object) with its hooks.
     """
 
@@ -59,38 +43,6 @@ class Candidate:
     distribution: str
     version: str
     load: Callable[[], object] = field(repr=False)
-
-
-@frozen
-class PluginStatus:
-    """What became of one plugin.
-
-    Parameters
-    ----------
-    name, distribution, version : str
-        Which plugin it is.
-    state : "loaded", "disabled" or "failed"
-        What became of it.
-    reason : str
-        Why it failed, on one line; empty otherwise.
-    details : str
-        The traceback of a failure; empty otherwise.
-    entries : tuple of Entry
-        What it registered, or, if it failed, what it had tried to register.
-    """
-
-    name: str
-    distribution: str
-    version: str
-    state: State
-    reason: str = ""
-    details: str = field(default="", repr=False)
-    entries: tuple[Entry, ...] = field(default=(), repr=False)
-
-    @property
-    def origin(self) -> str:
-        """Distribution and version, as one phrase."""
-        return f"{self.distribution} {self.version}".strip()
 
 
 def installed() -> list[Candidate]:
@@ -103,105 +55,28 @@ def _installed_candidate(point: EntryPoint) -> Candidate:
     distribution = point.dist
     name = distribution.metadata["Name"] if distribution is not None else None
     version = distribution.version if distribution is not None else None
-    return Candidate(point.name, canonical_name(name or "unknown"), version or "", point.load)
-
-
-def canonical_name(distribution: str) -> str:
-    """Return a distribution's name the way package indexes compare them (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", distribution).lower()
+    return Candidate(point.name, canonicalize_name(name or "unknown"), version or "", point.load)
 
 
 def local(reference: str, base: Path) -> Candidate:
     """Return a plugin that is not installed: a module's name, or a file below ``base``."""
     if not (reference.endswith(".py") or "/" in reference or "\\" in reference):
-        return Candidate(reference, "local module", "", lambda: _import_local_module(reference))
+        return Candidate(reference, "local module", "", lambda: import_module(reference))
     path = (base / reference).resolve()
     if path.is_dir():
         path = path / "__init__.py"
     name = path.parent.name if path.name == "__init__.py" else path.stem
     try:
         path.stat()
-        version = "sha256:" + source_hash(source_files(path))
+        version = "sha256:" + hash_files(source_files(path))
     except OSError as error:
         reason = error.strerror or str(error)
         return Candidate(name, "local file", "", lambda: _raise_unreadable(reference, reason))
-    return Candidate(name, "local file", version, lambda: _import_file(path, name, version))
+    return Candidate(name, "local file", version, lambda: import_file(path, name, version))
 
 
 def _raise_unreadable(reference: str, reason: str) -> object:
     raise PluginError(f"cannot read {quoted(reference)}: {reason}")
-
-
-def _import_local_module(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
-            raise PluginError(
-                f"no module named {quoted(name)} can be imported; to load a file, write its"
-                f" path, such as {quoted('./' + name.replace('.', '/') + '.py')}"
-            ) from None
-        raise
-
-
-def _import_file(path: Path, name: str, version: str) -> ModuleType:
-    """Import a file under a name of its own, the same in every process, once per content."""
-    place = hashlib.sha256(str(path).encode()).hexdigest()[:8]
-    module_name = f"{_LOCAL}{re.sub(r'[^0-9A-Za-z_]', '_', name)}_{place}"
-    known = sys.modules.get(module_name)
-    if known is not None and getattr(known, "__bdes_version__", None) == version:
-        return known
-    if known is not None:
-        _forget(path, module_name)
-    is_package = path.name == "__init__.py"
-    spec = importlib.util.spec_from_file_location(
-        module_name, path, submodule_search_locations=[str(path.parent)] if is_package else None
-    )
-    if spec is None or spec.loader is None:
-        raise PluginError(f"{quoted(path.name)} is not a Python file")
-    _reach_helpers(path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[module_name]
-        raise
-    vars(module)["__bdes_version__"] = version
-    return module
-
-
-def _reach_helpers(path: Path) -> None:
-    """Let a plugin import the modules beside it, at any time and in every process.
-
-    Their folder comes last on the path, so that nothing of Python's or installed is hidden.
-    Helpers of one name in two plugins' folders would be mixed up, so the second is refused.
-    """
-    folder = folder_beside(path)
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
-    _helper_folders.add(folder)
-    importlib.invalidate_caches()
-    helpers = set(source_files(path)) - set(own_files(path))
-    for name in sorted({file.relative_to(folder).parts[0].removesuffix(".py") for file in helpers}):
-        found = sys.modules[name].__spec__ if name in sys.modules else PathFinder.find_spec(name)
-        origin = Path(found.origin).resolve() if found and found.origin else path
-        if origin not in helpers and _helper_folders.intersection(origin.parents) - {folder}:
-            raise PluginError(
-                f"imports {name!r} from beside it, but another plugin's helper has that name:"
-                f" {quoted(str(origin), 200)}; rename one"
-            )
-
-
-def _forget(path: Path, module_name: str) -> None:
-    """Forget a changed plugin's modules, so that their new text is what is imported."""
-    files = set(source_files(path))
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        is_helper = file is not None and Path(file).resolve() in files
-        is_own = name.startswith(module_name + ".")
-        if is_own or (is_helper and not name.startswith(("__", _LOCAL))):
-            del sys.modules[name]
 
 
 def load(
@@ -212,71 +87,54 @@ def load(
     ``disabled`` names plugins or whole distributions; those are not even imported.
     """
     manager = _new_manager()
-    records: list[PluginStatus] = []
-    names: dict[str, str] = {}
-    off = {canonical_name(name) for name in disabled}
+    statuses: list[PluginStatus] = []
+    off = {canonicalize_name(name) for name in disabled}
     for candidate in candidates:
-        if {canonical_name(candidate.name), candidate.distribution} & off:
-            records.append(_record(candidate, "disabled"))
+        name, distribution = candidate.name, candidate.distribution
+        status = partial(PluginStatus, name, distribution, candidate.version)
+        if {canonicalize_name(name), distribution} & off:
+            statuses.append(status("disabled"))
             continue
-        registrar = Registrar(candidate.name, candidate.distribution)
+        registrar = Registrar(name, distribution)
         try:
-            if candidate.name in names:
-                raise PluginError(
-                    f"a plugin named {candidate.name!r} is already loaded from"
-                    f" {names[candidate.name]}"
-                )
-            plugin = candidate.load()
-            _check_new(plugin, manager)
-            _check_api_version(plugin)
-            _check_hooks(plugin, candidate.name).hook.bdes_register(registrar=registrar)
-            manager.register(plugin, name=candidate.name)
-            try:
-                registry.add(registrar.entries)
-            except PluginError:
-                manager.unregister(name=candidate.name)
-                raise
+            for other in statuses:
+                if other.name == name and other.state == "loaded":
+                    raise PluginError(
+                        f"a plugin named {name!r} is already loaded from {other.distribution}"
+                    )
+            _load_one(candidate, registrar, registry, manager)
         except KeyboardInterrupt:
             raise
         # Whatever else a plugin raises, SystemExit and exceptions of its own kind included.
         except BaseException as error:
-            records.append(
-                _record(
-                    candidate,
-                    "failed",
-                    reason=_reason(error),
-                    details=_details(error),
-                    entries=registrar.entries,
-                )
-            )
-            continue
-        names[candidate.name] = candidate.distribution
-        records.append(_record(candidate, "loaded", entries=registrar.entries))
-    return records, manager
+            failure = status("failed", _reason(error), _details(error), registrar.entries)
+            statuses.append(failure)
+        else:
+            statuses.append(status("loaded", entries=registrar.entries))
+    return statuses, manager
 
 
-def _record(
-    candidate: Candidate,
-    state: State,
-    reason: str = "",
-    details: str = "",
-    entries: tuple[Entry, ...] = (),
-) -> PluginStatus:
-    return PluginStatus(
-        candidate.name, candidate.distribution, candidate.version, state, reason, details, entries
-    )
+def _load_one(
+    candidate: Candidate, registrar: Registrar, registry: Registry, manager: pluggy.PluginManager
+) -> None:
+    plugin = candidate.load()
+    for name, known in manager.list_name_plugin():
+        if known is plugin:
+            raise PluginError(f"is the same object as plugin {name!r}, which is loaded already")
+    _check_api_version(plugin)
+    _check_hooks(plugin, candidate.name).hook.bdes_register(registrar=registrar)
+    manager.register(plugin, name=candidate.name)
+    try:
+        registry.add(registrar.entries)
+    except PluginError:
+        manager.unregister(name=candidate.name)
+        raise
 
 
 def _new_manager() -> pluggy.PluginManager:
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(HookSpecs)
     return manager
-
-
-def _check_new(plugin: object, manager: pluggy.PluginManager) -> None:
-    for name, known in manager.list_name_plugin():
-        if known is plugin:
-            raise PluginError(f"is the same object as plugin {name!r}, which is loaded already")
 
 
 def _check_api_version(plugin: object) -> None:
@@ -296,7 +154,7 @@ def _check_api_version(plugin: object) -> None:
 
 
 def _check_hooks(plugin: object, name: str) -> pluggy.PluginManager:
-    """Register the plugin with a manager of its own, refusing hooks that do not exist."""
+    """Register the plugin with a manager of its own; raise if it has hooks that do not exist."""
     alone = _new_manager()
     alone.register(plugin, name=name)
     implemented = {caller.name for caller in alone.get_hookcallers(plugin) or ()}

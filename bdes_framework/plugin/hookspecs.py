@@ -1,4 +1,4 @@
-"""Every hook a plugin can implement, and the version of the contract they belong to.
+"""The hooks a plugin can implement, their arguments, and the version of the contract.
 
 A plugin is a module, named by an entry point of the group ``bdes_framework``, that says
 which contract it was written for and implements at least ``bdes_register``::
@@ -18,21 +18,68 @@ ever called while a cell runs.
 from typing import TYPE_CHECKING
 
 import pluggy
+from attrs import frozen
 
 if TYPE_CHECKING:
-    from bdes_framework.plugin.hook_payloads import FinishedCell, RunProgress
     from bdes_framework.plugin.registry import Registrar
 
 PROJECT = "bdes_framework"
 
 API_VERSION = 1
 """The contract's version. A plugin declares the one it was written for as a module constant
-``BDES_API_VERSION``; a newer one than this is refused."""
+``BDES_API_VERSION``; a newer one than this fails to load."""
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 
 hookimpl = pluggy.HookimplMarker(PROJECT)
 """Marks a function of a plugin module as the implementation of the hook it is named after."""
+
+
+@frozen
+class RunProgress:
+    """How far one run of an experiment has come.
+
+    Parameters
+    ----------
+    name : str
+        The experiment's name.
+    n_cells : int
+        How many cells the run has.
+    n_finished, n_failed : int
+        How many of them have succeeded, and how many have failed.
+    """
+
+    name: str
+    n_cells: int
+    n_finished: int = 0
+    n_failed: int = 0
+
+
+@frozen
+class FinishedCell:
+    """One finished cell: one policy on one environment, for one horizon and replication.
+
+    Parameters
+    ----------
+    environment, policy : str
+        Their labels in the experiment.
+    horizon : int
+        Number of rounds.
+    replication : int
+        Which repetition, counted from 0; the same number means the same random numbers.
+    total_reward, total_mean : float | None
+        Sum of the rewards, and of their expectations on the arms pulled; None if it failed.
+    error : str | None
+        How it failed, on one line; None if it succeeded.
+    """
+
+    environment: str
+    policy: str
+    horizon: int
+    replication: int
+    total_reward: float | None = None
+    total_mean: float | None = None
+    error: str | None = None
 
 
 class HookSpecs:
@@ -60,7 +107,7 @@ class HookSpecs:
         """
 
     @hookspec
-    def bdes_run_started(self, run: "RunProgress") -> None:
+    def bdes_run_started(self, run: RunProgress) -> None:
         """Tell a plugin that a run is about to start.
 
         Called once per run, in the parent process, before the first cell. What it raises
@@ -70,18 +117,10 @@ class HookSpecs:
         ----------
         run : RunProgress
             The run's name and its number of cells.
-
-        Examples
-        --------
-        ::
-
-            @hookimpl
-            def bdes_run_started(run: RunProgress) -> None:
-                print(f"{run.name}: {run.n_cells} cells")
         """
 
     @hookspec
-    def bdes_cell_finished(self, run: "RunProgress", cell: "FinishedCell") -> None:
+    def bdes_cell_finished(self, run: RunProgress, cell: FinishedCell) -> None:
         """Tell a plugin that one cell has finished, well or badly.
 
         Called once per cell, in the parent process, after the cell's result is safe. What
@@ -93,19 +132,10 @@ class HookSpecs:
             The run the cell belongs to.
         cell : FinishedCell
             Which cell it was, what it earned, or how it failed.
-
-        Examples
-        --------
-        ::
-
-            @hookimpl
-            def bdes_cell_finished(cell: FinishedCell) -> None:
-                if cell.error is not None:
-                    page_somebody(cell.policy, cell.error)
         """
 
     @hookspec
-    def bdes_run_finished(self, run: "RunProgress") -> None:
+    def bdes_run_finished(self, run: RunProgress) -> None:
         """Tell a plugin that a run is over.
 
         Called once per run, in the parent process, after the last cell. What it raises is
@@ -115,12 +145,4 @@ class HookSpecs:
         ----------
         run : RunProgress
             The run, with how many of its cells finished and failed.
-
-        Examples
-        --------
-        ::
-
-            @hookimpl
-            def bdes_run_finished(run: RunProgress) -> None:
-                print(f"{run.n_finished} done, {run.n_failed} failed")
         """

@@ -1,4 +1,4 @@
-"""Loading plugins: which ones a config asks for, and what it demands of them."""
+"""Loading the plugins a config asks for, and checking that those it requires are there."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -8,15 +8,15 @@ from pathlib import Path
 
 from attrs import frozen
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from bdes_framework._internal.files import read_toml
 from bdes_framework._internal.text import did_you_mean, one_line, quoted
 from bdes_framework.errors import ConfigError, Mistake, PluginError
 from bdes_framework.plugin import discovery
 from bdes_framework.plugin.config_values import structure
-from bdes_framework.plugin.discovery import PluginStatus, canonical_name
 from bdes_framework.plugin.plugins import Plugins
-from bdes_framework.plugin.registry import Registry
+from bdes_framework.plugin.registry import PluginStatus, Registry
 
 
 @frozen
@@ -25,12 +25,12 @@ class PluginsConfig:
 
     Parameters
     ----------
-    disabled : list of str
+    disabled : list[str]
         Plugins, or whole distributions, that are not to be imported.
-    required : list of str
+    required : list[str]
         Distributions that must be installed and loaded, as PEP 508 requirements such as
         ``"my-plugins>=1.2"``.
-    modules : list of str
+    modules : list[str]
         Local plugins to load besides the installed ones: importable modules, or files and
         package folders by their path, relative to the config file.
     """
@@ -54,10 +54,10 @@ def load_plugins(
 
     Parameters
     ----------
-    config : PluginsConfig, mapping, path or None
+    config : PluginsConfig | Mapping[str, object] | str | PathLike[str] | None
         Which plugins to disable, require or load from local files; a path is read as a TOML
         file's ``[plugins]`` table, with local files relative to it.
-    disabled, required, modules : sequences of str
+    disabled, required, modules : Sequence[str]
         Added to what ``config`` says.
     base : str | PathLike[str] | None
         The folder local files are relative to; by default that of the config file, or the
@@ -111,44 +111,38 @@ def _load(choice: _Choice) -> Plugins:
     candidates += [discovery.local(module, choice.base) for module in choice.modules]
     _check_disabled(choice.disabled, candidates)
     registry = Registry()
-    records, hooks = discovery.load(candidates, choice.disabled, registry)
+    statuses, hooks = discovery.load(candidates, choice.disabled, registry)
     for requirement in choice.required:
-        _check_required(requirement, records)
-    return Plugins(records, registry, hooks, reload=(_load_once, (choice,)))
+        _check_required(requirement, statuses)
+    return Plugins(statuses, registry, hooks, reload=(_load_once, (choice,)))
 
 
 @cache
 def _load_once(choice: _Choice) -> Plugins:
-    """Load what a pickle names; a worker process does so once, not once a batch."""
+    """Load what a pickle names; a worker process does so once, not once per batch."""
     return _load(choice)
 
 
 def _check_disabled(names: Sequence[str], candidates: Sequence[discovery.Candidate]) -> None:
-    """Refuse to disable what looks like a misspelling of something that is there."""
-    known = {canonical_name(c.name): c.name for c in candidates}
+    """Raise if a disabled name looks like a misspelling of a plugin that is there."""
+    known: dict[str, str] = {canonicalize_name(c.name): c.name for c in candidates}
     known |= {c.distribution: c.distribution for c in candidates}
     for name in names:
-        hint = did_you_mean(canonical_name(name), known)
-        if canonical_name(name) not in known and hint:
-            raise ConfigError(
-                [Mistake("plugins.disabled", f"no plugin is called {quoted(name)}.{hint}")]
-            )
+        hint = did_you_mean(canonicalize_name(name), known)
+        if canonicalize_name(name) not in known and hint:
+            message = f"no plugin is called {quoted(name)}.{hint}"
+            raise ConfigError([Mistake("plugins.disabled", message)])
 
 
-def _check_required(text: str, records: Sequence[PluginStatus]) -> None:
+def _check_required(text: str, statuses: Sequence[PluginStatus]) -> None:
     try:
         requirement = Requirement(text)
     except InvalidRequirement as error:
-        raise ConfigError(
-            [
-                Mistake(
-                    "plugins.required", f"{quoted(text)} is no requirement: {one_line(str(error))}"
-                )
-            ]
-        ) from None
+        message = f"{quoted(text)} is no requirement: {one_line(str(error))}"
+        raise ConfigError([Mistake("plugins.required", message)]) from None
     if requirement.marker is not None and not requirement.marker.evaluate():
         return
-    name = canonical_name(requirement.name)
+    name = canonicalize_name(requirement.name)
     try:
         version = metadata.version(requirement.name)
     except metadata.PackageNotFoundError:
@@ -158,10 +152,10 @@ def _check_required(text: str, records: Sequence[PluginStatus]) -> None:
             f"required plugin distribution {name!r}: {requirement.specifier} is needed,"
             f" {version} is installed"
         )
-    own = [record for record in records if record.distribution == name]
+    own = [status for status in statuses if status.distribution == name]
     if not own:
         raise PluginError(f"required distribution {name!r} is installed but announces no plugin")
-    for record in own:
-        if record.state != "loaded":
-            why = f": {record.reason}" if record.reason else ""
-            raise PluginError(f"required plugin {record.name!r} of {name} is {record.state}{why}")
+    for status in own:
+        if status.state != "loaded":
+            why = f": {status.reason}" if status.reason else ""
+            raise PluginError(f"required plugin {status.name!r} of {name} is {status.state}{why}")

@@ -35,8 +35,7 @@ from bdes_framework.interfaces import (
 from bdes_framework.model.instance import Problem
 from bdes_framework.plugin.config_types import TableType
 from bdes_framework.plugin.config_values import references_in, structure
-from bdes_framework.plugin.discovery import PluginStatus
-from bdes_framework.plugin.registry import Entry, Registry
+from bdes_framework.plugin.registry import Entry, PluginStatus, Registry
 
 _PROTOCOLS: Mapping[Kind, type] = {
     Kind.ENVIRONMENT: Environment,

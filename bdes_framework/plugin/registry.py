@@ -7,7 +7,7 @@ entries added to the tables. So a plugin that fails half-way leaves nothing behi
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Literal, TypeVar, get_type_hints
 
 import attrs
 from attrs import AttrsInstance, field, frozen
@@ -26,6 +26,9 @@ from bdes_framework.interfaces import (
 )
 
 ConfigT = TypeVar("ConfigT", bound=AttrsInstance)
+
+FIRST_PARTY = "bdes-framework"
+"""The distribution whose plugins load first, so that nobody takes their names."""
 
 RESERVED_FIELDS = frozenset({"use", "label", "seed", "problem"})
 """Names a config class may not use for its fields: they mean something of their own."""
@@ -82,6 +85,38 @@ class Entry:
     def _paragraphs(self) -> list[str]:
         text = inspect.cleandoc(self.config.__doc__ or "")
         return _SECTION.split(text, maxsplit=1)[0].strip().split("\n\n")
+
+
+@frozen
+class PluginStatus:
+    """What became of one plugin.
+
+    Parameters
+    ----------
+    name, distribution, version : str
+        Which plugin it is.
+    state : Literal["loaded", "disabled", "failed"]
+        What became of it.
+    reason : str
+        Why it failed, on one line; empty otherwise.
+    details : str
+        The traceback of a failure; empty otherwise.
+    entries : tuple[Entry, ...]
+        What it registered, or, if it failed, what it had tried to register.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    state: Literal["loaded", "disabled", "failed"]
+    reason: str = ""
+    details: str = field(default="", repr=False)
+    entries: tuple[Entry, ...] = field(default=(), repr=False)
+
+    @property
+    def origin(self) -> str:
+        """Distribution and version, as one phrase."""
+        return f"{self.distribution} {self.version}".strip()
 
 
 class Registrar:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Literal, NewType
+from typing import Any, Literal, NewType
 
 import numpy as np
 import pytest
@@ -72,6 +72,7 @@ class Sample:
     pair: tuple[int, str] = (1, "x")
     limits: Mapping[str, float] = field(factory=dict)
     parts: dict[str, Inner] = field(factory=dict)
+    free: Mapping[str, Any] = field(factory=dict)
     rows: list[Inner | None] = field(factory=list)
     folder: Path = Path()
 
@@ -100,6 +101,7 @@ def test_good_values_are_taken_as_they_are() -> None:
             "pair": [2, "y"],
             "limits": {"a": 1},
             "parts": {"left": {"size": 3}},
+            "free": {"x": [1]},
             "rows": [{"size": 4}],
             "folder": "a/b",
         },
@@ -113,6 +115,7 @@ def test_good_values_are_taken_as_they_are() -> None:
     assert sample.planner == {"use": "exact", "memory": 3}
     assert (sample.colour, sample.pair) == (Colour.DARK_BLUE, (2, "y"))
     assert (sample.limits, sample.parts) == ({"a": 1.0}, {"left": Inner(3)})
+    assert sample.free == {"x": [1]}
     assert (sample.rows, sample.folder) == ([Inner(4)], Path("a/b"))
     assert structure(Sample, {"rate": 1, "colour": Colour.RED}).colour is Colour.RED
 
@@ -324,7 +327,8 @@ def test_plugins_show_lists_nested_fields(tmp_path: Path) -> None:
         (Path, "string"),
         (complex, "complex"),
         (object, "anything"),
-        (list, "array of anything"),
+        (list[Any], "array of anything"),
+        (dict, "table of anything"),
     ],
 )
 def test_type_text_of_hints(hint: object, text: str) -> None:

@@ -228,7 +228,7 @@ def test_a_file_with_a_number_of_too_many_digits_is_refused(tmp_path: Path) -> N
     with pytest.raises(ConfigError, match="is larger than 16 MiB"):
         bdes.load_plugins(config)
     config.write_bytes(b"name = '\xff'")
-    with pytest.raises(ConfigError, match="is not valid TOML"):
+    with pytest.raises(ConfigError, match="is not UTF-8"):
         bdes.load_plugins(config)
 
 
