@@ -1,15 +1,15 @@
-"""Cutting jobs into batches of about equal cost, the dear ones first and alone.
+"""Cut jobs into batches of about equal cost, expensive ones first and alone.
 
 A task sent to another process costs as much as thousands of pulls, so cheap jobs travel
-together; a dear job travels alone and early, so that it does not hold up the end.
+together; an expensive job travels alone and early, so that it does not hold up the end.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-Job = TypeVar("Job")
-Result = TypeVar("Result")
+JobT = TypeVar("JobT")
+ResultT = TypeVar("ResultT")
 
 BATCHES_PER_WORKER = 8
 
@@ -19,12 +19,12 @@ def cost_of(job: object) -> float:
     return max(float(getattr(job, "cost", 1.0)), 1.0)
 
 
-def in_batches(jobs: Sequence[Job], n_workers: int, most: float = math.inf) -> list[list[Job]]:
-    """Return the jobs in batches, none dearer than its share or ``most`` unless one job is."""
+def in_batches(jobs: Sequence[JobT], n_workers: int, most: float = math.inf) -> list[list[JobT]]:
+    """Return batches of jobs that cost at most their share and ``most``, or hold a single job."""
     ordered = sorted(jobs, key=cost_of, reverse=True)
     share = min(sum(map(cost_of, ordered)) / (n_workers * BATCHES_PER_WORKER), most)
-    batches: list[list[Job]] = []
-    current: list[Job] = []
+    batches: list[list[JobT]] = []
+    current: list[JobT] = []
     cost = 0.0
     for job in ordered:
         if current and cost + cost_of(job) > share:
@@ -35,6 +35,6 @@ def in_batches(jobs: Sequence[Job], n_workers: int, most: float = math.inf) -> l
     return [*batches, current] if current else batches
 
 
-def run_batch(execute: Callable[[Job], Result], batch: Sequence[Job]) -> list[Result]:
+def run_batch(execute: Callable[[JobT], ResultT], batch: Sequence[JobT]) -> list[ResultT]:
     """Do a batch's jobs one after another: what a worker is sent."""
     return [execute(job) for job in batch]

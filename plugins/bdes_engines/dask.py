@@ -8,19 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from attrs import field, frozen, validators
 
-from bdes_engines.batches import in_batches, run_batch
-from bdes_engines.guard import leave_if_imported_by_a_worker, try_a_worker
+from bdes_engines.batches import JobT, ResultT, in_batches, run_batch
+from bdes_engines.guard import check_worker_start, exit_if_imported_by_worker
 from bdes_framework import BuildContext, InvalidValueError, PluginError
 
 if TYPE_CHECKING:
     from distributed import Client
-
-Job = TypeVar("Job")
-Result = TypeVar("Result")
 
 _ADDRESS = r"(?:(?:tcp|tls|wss?)://)?(?:[^\s/:\[\]]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}"
 _LAST_PORT = 65_535
@@ -69,7 +66,7 @@ class Dask:
     def __init__(self, config: DaskConfig) -> None:
         self._config = config
 
-    def run(self, jobs: Sequence[Job], execute: Callable[[Job], Result]) -> Iterator[Result]:
+    def run(self, jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]) -> Iterator[ResultT]:
         """Yield each job's result as it comes."""
         from distributed.comm.core import CommClosedError
 
@@ -91,7 +88,7 @@ class Dask:
             with _silent_client(), _answering(self._config.address) as client:
                 yield client
             return
-        try_a_worker("dask")
+        check_worker_start("dask")
         with (
             config.set(_LOCAL_CLUSTER),
             Client(
@@ -107,7 +104,7 @@ class Dask:
 
 @contextmanager
 def _silent_client() -> Iterator[None]:
-    """Keep a lost scheduler out of the log: it would be told with a traceback before our error."""
+    """Keep a lost scheduler out of the log, which would show a traceback before our error."""
     logger = logging.getLogger("distributed.client")
     logger.disabled, before = True, logger.disabled
     try:
@@ -117,18 +114,18 @@ def _silent_client() -> Iterator[None]:
 
 
 def _results(
-    client: "Client", jobs: Sequence[Job], execute: Callable[[Job], Result]
-) -> Iterator[Result]:
+    client: "Client", jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]
+) -> Iterator[ResultT]:
     from distributed import KilledWorker, as_completed
 
     n_workers = max(len(client.scheduler_info()["workers"]), 1)
     batches = in_batches(jobs, n_workers)
     sent = {client.submit(run_batch, execute, b, pure=False): b for b in batches}
-    suspects: list[Job] = []
+    suspects: list[JobT] = []
     for future in as_completed(sent):
         batch = sent.pop(future)  # what is let go is not computed again when a worker dies
         try:
-            results: list[Result] = future.result()
+            results: list[ResultT] = future.result()
         except KilledWorker:
             suspects += batch
             continue
@@ -176,5 +173,5 @@ def build(config: DaskConfig, context: BuildContext) -> Dask:
     """Build the engine, if Dask is there."""
     if find_spec("distributed") is None:
         raise PluginError("engine 'dask' needs Dask: install 'bdes-framework[dask]'")
-    leave_if_imported_by_a_worker()
+    exit_if_imported_by_worker()
     return Dask(config)

@@ -10,16 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
-from typing import Generic, TypeVar
+from typing import Generic
 
 from attrs import field, frozen, validators
 
-from bdes_engines.batches import cost_of, in_batches, run_batch
-from bdes_engines.guard import RUN_AGAIN, leave_if_imported_by_a_worker, refuse_run_again
+from bdes_engines.batches import JobT, ResultT, cost_of, in_batches, run_batch
+from bdes_engines.guard import RUN_AGAIN, exit_if_imported_by_worker, run_again_error
 from bdes_framework import BuildContext
-
-Job = TypeVar("Job")
-Result = TypeVar("Result")
 
 _WORTH_SECONDS = 2.0
 """About how long workers take to start: what is over sooner is not worth them."""
@@ -50,7 +47,7 @@ class Processes:
     def __init__(self, workers: int) -> None:
         self._workers = workers
 
-    def run(self, jobs: Sequence[Job], execute: Callable[[Job], Result]) -> Iterator[Result]:
+    def run(self, jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]) -> Iterator[ResultT]:
         """Yield each job's result as it comes."""
         # The cheapest first: they tell how long the rest will take without taking long.
         left = deque(sorted(jobs, key=cost_of))
@@ -65,7 +62,7 @@ class Processes:
             here = _in_a_thread(execute, job)
             wait([here], timeout=_WORTH_SECONDS)
             seconds = time.perf_counter() - begin
-            # This job was the dearest so far, and so the most like those to come.
+            # This job was the most expensive so far, and so the most like those to come.
             pools = _Pools(self._workers, execute, cost_of(job) / seconds)
             if not here.done():
                 yield from pools.run(list(left), [here])
@@ -80,12 +77,12 @@ class Processes:
                 return
 
 
-def _in_a_thread(execute: Callable[[Job], Result], job: Job) -> Future[list[Result]]:
+def _in_a_thread(execute: Callable[[JobT], ResultT], job: JobT) -> Future[list[ResultT]]:
     """Do a job in this process, so that whoever waits for it may stop waiting.
 
     The thread is a daemon: after Ctrl-C nobody waits for the job's end.
     """
-    future: Future[list[Result]] = Future()
+    future: Future[list[ResultT]] = Future()
 
     def work() -> None:
         try:
@@ -97,23 +94,23 @@ def _in_a_thread(execute: Callable[[Job], Result], job: Job) -> Future[list[Resu
     return future
 
 
-class _Pools(Generic[Job, Result]):
+class _Pools(Generic[JobT, ResultT]):
     """Pools of processes, one after another: each lasts until a worker's death breaks it."""
 
     def __init__(
-        self, workers: int, execute: Callable[[Job], Result], cost_a_second: float
+        self, workers: int, execute: Callable[[JobT], ResultT], cost_per_second: float
     ) -> None:
         self._workers = workers
         self._execute = execute
-        self._cost_a_second = cost_a_second
-        self._here: list[Future[list[Result]]] = []
+        self._cost_per_second = cost_per_second
+        self._here: list[Future[list[ResultT]]] = []
 
-    def run(self, jobs: list[Job], here: list[Future[list[Result]]]) -> Iterator[Result]:
+    def run(self, jobs: list[JobT], here: list[Future[list[ResultT]]]) -> Iterator[ResultT]:
         """Run everything, and yield what this process itself has in hand when it comes."""
         self._here = here
-        batches = in_batches(jobs, self._workers, most=self._cost_a_second * _BATCH_SECONDS)
+        batches = in_batches(jobs, self._workers, most=self._cost_per_second * _BATCH_SECONDS)
         while batches:
-            lost: list[list[Job]] = []
+            lost: list[list[JobT]] = []
             yield from self._in_one_pool(batches, self._workers, lost)
             if len(lost) == len(batches):  # nothing came back: look for the job that kills
                 for batch in lost[: self._workers]:
@@ -123,9 +120,9 @@ class _Pools(Generic[Job, Result]):
         for future in self._here:
             yield from future.result()
 
-    def _isolated(self, batch: list[Job]) -> Iterator[Result]:
+    def _isolated(self, batch: list[JobT]) -> Iterator[ResultT]:
         """Run a batch apart from others; halve it until the job that kills stands alone."""
-        lost: list[list[Job]] = []
+        lost: list[list[JobT]] = []
         yield from self._in_one_pool([batch], 1, lost)
         if lost and len(batch) > 1:
             middle = len(batch) // 2
@@ -133,13 +130,13 @@ class _Pools(Generic[Job, Result]):
                 yield from self._isolated(half)
 
     def _in_one_pool(
-        self, batches: list[list[Job]], workers: int, lost: list[list[Job]]
-    ) -> Iterator[Result]:
+        self, batches: list[list[JobT]], workers: int, lost: list[list[JobT]]
+    ) -> Iterator[ResultT]:
         """Run batches in one pool; if a worker dies, note the batches that did not come back."""
         pool = ProcessPoolExecutor(
             min(workers, len(batches)),
             mp_context=multiprocessing.get_context("spawn"),
-            initializer=_settle_in,
+            initializer=_set_up_worker,
         )
         try:
             waiting = self._submitted(pool, batches, lost)
@@ -160,12 +157,12 @@ class _Pools(Generic[Job, Result]):
         finally:
             exit_codes = _stop(pool)
         if RUN_AGAIN in exit_codes:
-            raise refuse_run_again("processes")
+            raise run_again_error("processes")
 
     def _submitted(
-        self, pool: ProcessPoolExecutor, batches: list[list[Job]], lost: list[list[Job]]
-    ) -> dict[Future[list[Result]], list[Job]]:
-        waiting: dict[Future[list[Result]], list[Job]] = {}
+        self, pool: ProcessPoolExecutor, batches: list[list[JobT]], lost: list[list[JobT]]
+    ) -> dict[Future[list[ResultT]], list[JobT]]:
+        waiting: dict[Future[list[ResultT]], list[JobT]] = {}
         for batch in batches:
             try:
                 waiting[pool.submit(run_batch, self._execute, batch)] = batch
@@ -174,7 +171,7 @@ class _Pools(Generic[Job, Result]):
         return waiting
 
 
-def _settle_in() -> None:
+def _set_up_worker() -> None:
     """Leave Ctrl-C to the parent, and do not outlive it: a killed parent cannot stop us."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -200,5 +197,5 @@ def _stop(pool: ProcessPoolExecutor) -> list[int | None]:
 
 def build(config: ProcessesConfig, context: BuildContext) -> Processes:
     """Build the engine."""
-    leave_if_imported_by_a_worker()
+    exit_if_imported_by_worker()
     return Processes(config.workers or os.cpu_count() or 1)

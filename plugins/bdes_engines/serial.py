@@ -1,14 +1,11 @@
-"""One job after another, in this process."""
+"""Engine that runs one job after another in this process."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
 
 from attrs import frozen
 
+from bdes_engines.batches import JobT, ResultT
 from bdes_framework import BuildContext
-
-Job = TypeVar("Job")
-Result = TypeVar("Result")
 
 
 @frozen
@@ -19,7 +16,7 @@ class SerialConfig:
 class Serial:
     """Runs jobs in the order given."""
 
-    def run(self, jobs: Sequence[Job], execute: Callable[[Job], Result]) -> Iterator[Result]:
+    def run(self, jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]) -> Iterator[ResultT]:
         """Yield each job's result as it comes."""
         for job in jobs:
             yield execute(job)

@@ -1,4 +1,4 @@
-"""The paper's environment, as a plugin."""
+"""Plugin of the paper's environment, ``bernoulli``."""
 
 from bdes_framework import Registrar, hookimpl
 

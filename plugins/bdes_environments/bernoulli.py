@@ -1,4 +1,4 @@
-"""The paper's protocol: clicks drawn from Bern(r·q), a state that follows the arms pulled."""
+"""The paper's environment: rewards drawn from Bern(r·q), a state that follows the arms pulled."""
 
 from typing import Any, NoReturn
 
@@ -24,16 +24,16 @@ from bdes_framework import (
 _NO_NOISE = np.empty(0)
 _INT64 = np.dtype(np.int64)
 _FLOAT64 = np.dtype(np.float64)
-_FULLY_CHECKED_DRAWS = 3
+_FULL_CHECKS = 3
 
 _same_array = cmp_using(eq=np.array_equal)
 
 _SWEEP = 1 << 14
-"""Pulls per sweep: longer blocks are cut, so that luck and results stay in a core's cache."""
+"""Pulls per sweep: longer blocks are cut, so that draws and results stay in a core's cache."""
 
 
-def _playable(_: object, attribute: Any, value: Any) -> None:
-    """Refuse one parameter that no instance has, or none that rewards can be drawn from."""
+def _check_unit_interval(_: object, attribute: Any, value: Any) -> None:
+    """Raise for a parameter that no instance has, or that is no probability."""
     name = attribute.name
     arms = value if name in ("r", "b") else [1.0]
     Instance(arms, arms, value if name == "lam" else 1.0, value if name == "q0" else 1.0)
@@ -50,23 +50,23 @@ class BernoulliConfig:
 
     Parameters
     ----------
-    r : list of float in [0, 1]
-        What each arm pays at state 1.
-    b : list of float in [0, 1]
-        The state that pulling each arm for ever leads to.
-    lam : float in [0, 1]
-        How far one pull moves the state towards the arm's end state.
-    q0 : float in [0, 1]
-        The state at the first pull.
+    r : list[float]
+        What each arm pays at state 1, in [0, 1].
+    b : list[float]
+        The state that pulling each arm for ever leads to, in [0, 1].
+    lam : float
+        How far one pull moves the state towards the arm's end state, in [0, 1].
+    q0 : float
+        The state at the first pull, in [0, 1].
     noise : noise model | None
         Noise on the state a reward is drawn from: Bern(clip(r·(q + noise), 0, 1)). The
         state itself stays deterministic.
     """
 
-    r: FloatArray = field(eq=_same_array, validator=_playable)
-    b: FloatArray = field(eq=_same_array, validator=_playable)
-    lam: float = field(validator=_playable)
-    q0: float = field(default=1.0, validator=_playable)
+    r: FloatArray = field(eq=_same_array, validator=_check_unit_interval)
+    b: FloatArray = field(eq=_same_array, validator=_check_unit_interval)
+    lam: float = field(validator=_check_unit_interval)
+    q0: float = field(default=1.0, validator=_check_unit_interval)
     noise: NoiseModelRef | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -85,15 +85,15 @@ class Bernoulli:
     """Plays a B-DES instance, a block of pulls in one compiled sweep."""
 
     def __init__(
-        self, instance: Instance, luck: Generator, noise: NoiseModel | None, noise_luck: Generator
+        self, instance: Instance, rng: Generator, noise: NoiseModel | None, noise_rng: Generator
     ) -> None:
         self._instance = instance
-        self._luck = luck
+        self._rng = rng
         self._noise = noise
-        self._noise_luck = noise_luck
+        self._noise_rng = noise_rng
         self._q = np.array([instance.q0])
         self._uniforms = np.empty(0)
-        self._unchecked_draws = _FULLY_CHECKED_DRAWS
+        self._full_checks_left = _FULL_CHECKS
 
     @property
     def n_arms(self) -> int:
@@ -120,7 +120,7 @@ class Bernoulli:
             self._sweep(whole)
         else:
             if arms.min() < 0 or arms.max() >= self.n_arms:
-                self._refuse_outside(arms)
+                self._raise_missing_arm(arms)
             for start in range(0, n, _SWEEP):
                 self._sweep(whole.rounds(start, start + _SWEEP))
         probabilities = None if self._noise is None else whole.probabilities
@@ -128,9 +128,9 @@ class Bernoulli:
 
     def _sweep(self, block: Record) -> None:
         if sweep_block(self.open_rounds(block.arms.size), block) >= 0:
-            self._refuse_outside(block.arms)
+            self._raise_missing_arm(block.arms)
 
-    def _refuse_outside(self, arms: IntArray) -> NoReturn:
+    def _raise_missing_arm(self, arms: IntArray) -> NoReturn:
         first = int(np.flatnonzero((arms < 0) | (arms >= self.n_arms))[0])
         raise InvalidValueError(
             f"pull {first} of this block plays arm {arms[first]}; arms go from 0 to"
@@ -138,10 +138,10 @@ class Bernoulli:
         )
 
     def open_rounds(self, n: int) -> World:
-        """Draw the luck of the next n rounds."""
+        """Draw the random numbers of the next n rounds."""
         if self._uniforms.size < n:
             self._uniforms = np.empty(n)
-        uniforms = self._luck.random(out=self._uniforms[:n])
+        uniforms = self._rng.random(out=self._uniforms[:n])
         noise = _NO_NOISE if self._noise is None else self._draw_noise(self._noise, n)
         return World(
             self._instance.r, self._instance.b, self._instance.lam, self._q, uniforms, noise
@@ -149,11 +149,11 @@ class Bernoulli:
 
     def _draw_noise(self, model: NoiseModel, n: int) -> FloatArray:
         """Draw noise, always of the right form: compiled code would read past a short array."""
-        noise = model.sample(n, self._noise_luck)
+        noise = model.sample(n, self._noise_rng)
         if type(noise) is np.ndarray and noise.dtype == _FLOAT64 and noise.shape == (n,):
-            if not self._unchecked_draws:
+            if not self._full_checks_left:
                 return noise
-            self._unchecked_draws -= 1
+            self._full_checks_left -= 1
             if np.isfinite(noise).all():
                 return noise
             what = "numbers that are not finite"
@@ -180,6 +180,6 @@ def _as_block(arms: IntArray) -> IntArray:
 
 
 def build(config: BernoulliConfig, context: BuildContext) -> Bernoulli:
-    """Build the environment, its luck and its noise on separate streams."""
+    """Build the environment, with rewards and noise on separate random streams."""
     noise = None if config.noise is None else context.noise_model(config.noise)
     return Bernoulli(config.instance, context.rng, noise, context.stream("noise"))

@@ -1,4 +1,4 @@
-"""Noise models for the noise-perturbed environment, as a plugin."""
+"""Plugin of noise models for the state that rewards are drawn from."""
 
 from bdes_framework import Registrar, hookimpl
 

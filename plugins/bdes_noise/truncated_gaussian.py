@@ -16,6 +16,41 @@ from bdes_noise.simple import centred_uniforms
 _ROOT_TWO = math.sqrt(2.0)
 
 
+def _coefficients(text: str) -> tuple[float, ...]:
+    return tuple(float(number) for number in text.split())
+
+
+# Of Wichura's AS 241, highest power first.
+_CENTRAL_NUMERATOR = _coefficients(
+    "2509.0809287301226727 33430.575583588128105 67265.770927008700853 45921.953931549871457"
+    " 13731.693765509461125 1971.5909503065514427 133.14166789178437745 3.3871328727963666080"
+)
+_CENTRAL_DENOMINATOR = _coefficients(
+    "5226.4952788528545610 28729.085735721942674 39307.895800092710610 21213.794301586595867"
+    " 5394.1960214247511077 687.18700749205790830 42.313330701600911252 1.0"
+)
+_MIDDLE_NUMERATOR = _coefficients(
+    "7.7454501427834140764e-4 2.27238449892691845833e-2 0.24178072517745061177"
+    " 1.27045825245236838258 3.64784832476320460504 5.7694972214606914055"
+    " 4.6303378461565452959 1.42343711074968357734"
+)
+_MIDDLE_DENOMINATOR = _coefficients(
+    "1.05075007164441684324e-9 5.4759380849953449460e-4 1.51986665636164571966e-2"
+    " 0.14810397642748007459 0.68976733498510000455 1.6763848301838038494"
+    " 2.05319162663775882187 1.0"
+)
+_FAR_NUMERATOR = _coefficients(
+    "2.01033439929228813265e-7 2.71155556874348757815e-5 1.2426609473880784386e-3"
+    " 2.65321895265761230930e-2 0.29656057182850489123 1.7848265399172913358"
+    " 5.4637849111641143699 6.6579046435011037772"
+)
+_FAR_DENOMINATOR = _coefficients(
+    "2.04426310338993978564e-15 1.4215117583164458887e-7 1.8463183175100546818e-5"
+    " 7.868691311456132591e-4 1.48753612908506148525e-2 0.13692988092273580531"
+    " 0.59983220655588793769 1.0"
+)
+
+
 @frozen
 class TruncatedGaussianConfig:
     """Gaussian noise conditioned to lie in [-bound, bound].
@@ -110,79 +145,19 @@ def normal_quantile(centred: float) -> float:
     """
     if abs(centred) <= 0.425:
         r = 0.180625 - centred * centred
-        return centred * _central_numerator(r) / _central_denominator(r)
+        return centred * _polynomial(_CENTRAL_NUMERATOR, r) / _polynomial(_CENTRAL_DENOMINATOR, r)
     r = math.sqrt(-math.log(0.5 - abs(centred)))
     if r <= 5.0:
-        size = _middle_numerator(r - 1.6) / _middle_denominator(r - 1.6)
+        size = _polynomial(_MIDDLE_NUMERATOR, r - 1.6) / _polynomial(_MIDDLE_DENOMINATOR, r - 1.6)
     else:
-        size = _far_numerator(r - 5.0) / _far_denominator(r - 5.0)
+        size = _polynomial(_FAR_NUMERATOR, r - 5.0) / _polynomial(_FAR_DENOMINATOR, r - 5.0)
     return size if centred > 0.0 else -size
 
 
-# Horner's rule, written out: coefficients from the paper, highest power first.
-
-
 @compiled
-def _central_numerator(r: float) -> float:
-    p = 2509.0809287301226727 * r + 33430.575583588128105
-    p = p * r + 67265.770927008700853
-    p = p * r + 45921.953931549871457
-    p = p * r + 13731.693765509461125
-    p = p * r + 1971.5909503065514427
-    p = p * r + 133.14166789178437745
-    return p * r + 3.3871328727963666080
-
-
-@compiled
-def _central_denominator(r: float) -> float:
-    p = 5226.4952788528545610 * r + 28729.085735721942674
-    p = p * r + 39307.895800092710610
-    p = p * r + 21213.794301586595867
-    p = p * r + 5394.1960214247511077
-    p = p * r + 687.18700749205790830
-    p = p * r + 42.313330701600911252
-    return p * r + 1.0
-
-
-@compiled
-def _middle_numerator(r: float) -> float:
-    p = 7.7454501427834140764e-4 * r + 2.27238449892691845833e-2
-    p = p * r + 0.24178072517745061177
-    p = p * r + 1.27045825245236838258
-    p = p * r + 3.64784832476320460504
-    p = p * r + 5.7694972214606914055
-    p = p * r + 4.6303378461565452959
-    return p * r + 1.42343711074968357734
-
-
-@compiled
-def _middle_denominator(r: float) -> float:
-    p = 1.05075007164441684324e-9 * r + 5.4759380849953449460e-4
-    p = p * r + 1.51986665636164571966e-2
-    p = p * r + 0.14810397642748007459
-    p = p * r + 0.68976733498510000455
-    p = p * r + 1.6763848301838038494
-    p = p * r + 2.05319162663775882187
-    return p * r + 1.0
-
-
-@compiled
-def _far_numerator(r: float) -> float:
-    p = 2.01033439929228813265e-7 * r + 2.71155556874348757815e-5
-    p = p * r + 1.2426609473880784386e-3
-    p = p * r + 2.65321895265761230930e-2
-    p = p * r + 0.29656057182850489123
-    p = p * r + 1.7848265399172913358
-    p = p * r + 5.4637849111641143699
-    return p * r + 6.6579046435011037772
-
-
-@compiled
-def _far_denominator(r: float) -> float:
-    p = 2.04426310338993978564e-15 * r + 1.4215117583164458887e-7
-    p = p * r + 1.8463183175100546818e-5
-    p = p * r + 7.868691311456132591e-4
-    p = p * r + 1.48753612908506148525e-2
-    p = p * r + 0.13692988092273580531
-    p = p * r + 0.59983220655588793769
-    return p * r + 1.0
+def _polynomial(coefficients: tuple[float, ...], x: float) -> float:
+    """Evaluate a polynomial by Horner's rule, highest power first."""
+    value = coefficients[0]
+    for k in range(1, len(coefficients)):
+        value = value * x + coefficients[k]
+    return value

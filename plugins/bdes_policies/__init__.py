@@ -1,4 +1,4 @@
-"""The paper's policies, as a plugin; and its estimator of lam, for anybody to call."""
+"""Plugin of the paper's policies, and the public estimator of lam."""
 
 from bdes_framework import Registrar, hookimpl
 from bdes_policies.exploration.lambda_estimate import RateEstimate, estimate_lam
@@ -11,14 +11,7 @@ BDES_API_VERSION = 1
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
     """Register the paper's algorithms, a choice among them, and ``posterior``."""
-    from bdes_policies import (
-        auto,
-        etc,
-        etc_unknown_arm,
-        exp3p,
-        sticky,
-        unknown_lambda,
-    )
+    from bdes_policies import auto, etc, etc_unknown_arm, exp3p, sticky, unknown_lambda
     from bdes_policies.posterior import policy as posterior
 
     registrar.policy("auto", auto.AutoConfig, auto.build)

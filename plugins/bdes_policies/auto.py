@@ -1,4 +1,4 @@
-"""The paper's Table 1 as a policy: which algorithm for which lam."""
+"""Policy that picks another by lam, T and K, as the paper's Table 1 does."""
 
 import math
 

@@ -1,13 +1,9 @@
-"""Explore, then commit: with a known replenishing arm."""
+"""Explore-then-commit with a known replenishing arm."""
 
 import numpy as np
 from attrs import frozen
 
-from bdes_framework import (
-    FloatArray,
-    InvalidValueError,
-    PolicyContext,
-)
+from bdes_framework import FloatArray, InvalidValueError, PolicyContext
 from bdes_policies.exploration.commitment import (
     ExploreThenCommitConfig,
     Task,

@@ -1,4 +1,4 @@
-"""Explore, then commit: when no replenishing arm is known."""
+"""Explore-then-commit without a known replenishing arm."""
 
 from collections.abc import Generator
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from bdes_policies.exploration.phases import NOT_SAMPLED, Phase, StateWeights, o
 from bdes_policies.exploration.tuning import Lengths
 
 _BLOCKS = 4096
-"""Blocks whose random benchmark arms are drawn together; weights does not grow with the horizon."""
+"""Blocks whose random benchmark arms are drawn together; memory does not grow with the horizon."""
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""When lam is unknown: find it out, or find that the state hardly moves; then play the rest."""
+"""Policy for unknown lam: estimate it, or detect a slow state; then explore and commit."""
 
 import math
 

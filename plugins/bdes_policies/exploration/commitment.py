@@ -20,12 +20,7 @@ from bdes_framework import (
 )
 from bdes_policies.exploration.phased_policy import DiagnosticsDict, FollowSchedule
 from bdes_policies.exploration.phases import StateWeights
-from bdes_policies.exploration.tuning import (
-    Lengths,
-    Tuning,
-    exploration_budget,
-    lengths,
-)
+from bdes_policies.exploration.tuning import Lengths, Tuning, exploration_budget, lengths
 
 _MAX_PLAN_TEXT = 200
 

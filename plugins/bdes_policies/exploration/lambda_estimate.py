@@ -1,4 +1,4 @@
-"""Estimating lam from three means of one arm's rewards, at three states."""
+"""Estimate lam from three means of one arm's rewards, at three states."""
 
 import math
 
@@ -53,7 +53,7 @@ def estimate_lam(
     alternating : float
         Mean reward of i after i and j have alternated for long, j last:
         r_i·(b_j + (1 - lam)·b_i)/(2 - lam) in the limit.
-    samples : float or three of them
+    samples : float | tuple[float, float, float]
         How many rewards of 0 or 1 the means are over; infinite if they are exact.
 
     Examples

@@ -1,4 +1,4 @@
-"""Finding out lam: whether the state moves at all, and if so, how fast.
+"""Estimate lam by playing: test whether the state moves, then estimate how fast.
 
 Generators for a script to go through: they yield phases and return what was found.
 """
@@ -32,7 +32,7 @@ class Pair(NamedTuple):
 
 
 class LambdaSearch:
-    """Finds out lam, and keeps the phases it played for when lam is known.
+    """Estimates lam, and keeps the phases played to weight them once lam is known.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class LambdaSearch:
         Whose lengths and thresholds.
     budget : int
         How many rounds all of it may take.
-    diagnostics : dict
+    diagnostics : dict[str, DiagnosticValue]
         Where everything is written down.
     """
 

@@ -1,7 +1,7 @@
 """Policies written as a script: phases to explore, then a schedule or another policy.
 
 A script is a generator that reads like the paper's box: it yields a phase, is sent the
-phase's sums when all of its rewards have been told, and returns the policy that plays the
+phase's sums when all of its rewards have come, and returns the policy that plays the
 rest. :class:`PhasedPolicy` makes a policy of it that asks and tells in blocks of any size, and
 that plays fused, which is where a script hands over to a policy with a loop of its own.
 """
@@ -28,7 +28,7 @@ from bdes_framework import (
 from bdes_policies.exploration.phases import Phase, PhaseReader, check_rewards
 
 MAX_BLOCK = 1 << 16
-"""Arms returned at once at most, so that weights stays flat whatever limit is asked with."""
+"""Arms returned at once at most, so that memory stays flat whatever limit is asked with."""
 
 PhaseGenerator: TypeAlias = Generator[Phase, FloatArray, Policy]
 """Yields phases, is sent their sums, returns who plays the rest."""
@@ -38,7 +38,7 @@ DiagnosticsDict: TypeAlias = dict[str, DiagnosticValue]
 
 
 class FollowSchedule:
-    """Plays a schedule to its end, whatever it is told."""
+    """Plays a schedule to its end, whatever the rewards."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._segments = iter(schedule.segments)

@@ -1,4 +1,4 @@
-"""Stretches of pulls whose order is known beforehand: written out, summed up and remembered.
+"""Phases of exploration: arms in a known order, sums of their rewards, weights in the state.
 
 Exploring is always the same kind of work: play arms in loops, and add the rewards of some
 of the pulls to sums. A phase says which, in a few small tables, whatever its length; three
@@ -95,7 +95,7 @@ class Phase:
 
 
 class PhaseReader:
-    """Reads one phase: the arms to come, and the sums of the rewards told."""
+    """Reads one phase: the arms to come, and the sums of the rewards observed."""
 
     def __init__(self, phase: Phase) -> None:
         self._phase = phase
@@ -123,7 +123,7 @@ class PhaseReader:
 
 
 def check_rewards(rewards: FloatArray, asked: int) -> None:
-    """Refuse what is no number, and what nobody asked for: compiled code would never end."""
+    """Raise for rewards that are not finite or not as many as asked for."""
     if rewards.size != asked or not _all_finite(rewards):
         finite_rewards(rewards, asked)  # says what is wrong
 
@@ -200,7 +200,7 @@ def _add_up(
 
 
 class StateWeights:
-    """What is left in the state of all arms pulled so far, if lam is this.
+    """Weight of every arm pulled so far in the state, for a given lam.
 
     The state is always a weighted mean of the first state and the end states of the arms
     pulled, and the weights do not depend on those: so estimates can be put in later.
@@ -213,7 +213,7 @@ class StateWeights:
         self.n_pulls = 0
 
     def add(self, phase: Phase) -> None:
-        """Remember that a phase was played."""
+        """Add the weights of a phase that was played."""
         self.n_pulls += phase.n_pulls
         added = np.zeros_like(self._weights)
         kept = _fold(phase.steps, phase.loops, self._lam, added)

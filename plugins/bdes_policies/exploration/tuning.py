@@ -1,4 +1,4 @@
-"""How long to explore: the paper's formulas cut to the horizon, and lengths that balance errors.
+"""Lengths of exploration: the paper's formulas cut to the horizon, or balanced errors.
 
 Both kinds of explore-then-commit make the same numbers of pulls: K·M·(R + 1) for the
 samples of r, with R pulls to restore the state before each; K·(N + M) for those of r·b,

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from numpy.random import Generator
 
 from bdes_baselines.aae import Aae
-from bdes_baselines.blind import Uniform
 from bdes_baselines.discounted_ucb import DiscountedUcb
 from bdes_baselines.discounted_ucb import best_gamma as best_discount
 from bdes_baselines.exp3 import Exp3, best_gamma
+from bdes_baselines.non_adaptive import Uniform
 from bdes_baselines.sliding_window_ucb import SlidingWindowUcb, best_window
 from bdes_baselines.thompson import Thompson, Uniforms
 from bdes_baselines.ucb1 import Ucb1

@@ -1,4 +1,4 @@
-"""Policies that never look at rewards: a given schedule, and arms at random."""
+"""Non-adaptive policies: a fixed schedule, and uniformly random arms."""
 
 import numpy as np
 from attrs import field, frozen
