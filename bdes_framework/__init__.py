@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from bdes_framework.experiment.summary import CellSummary as CellSummary
     from bdes_framework.experiment.summary import Estimate as Estimate
     from bdes_framework.experiment.summary import Result as Result
+    from bdes_framework.fitting.fisher_scoring import Mode as Mode
+    from bdes_framework.fitting.fisher_scoring import ScoringRules as ScoringRules
+    from bdes_framework.fitting.fisher_scoring import fisher_scoring as fisher_scoring
     from bdes_framework.fitting.fit import Fit as Fit
     from bdes_framework.fitting.fit import ModelScore as ModelScore
     from bdes_framework.fitting.fit import fit as fit
@@ -50,9 +53,11 @@ if TYPE_CHECKING:
     from bdes_framework.fitting.likelihood import fresh_state as fresh_state
     from bdes_framework.fitting.likelihood import likelihood_of as likelihood_of
     from bdes_framework.fitting.likelihood import sweep_information as sweep_information
+    from bdes_framework.fitting.likelihood import sweep_likelihood as sweep_likelihood
     from bdes_framework.fitting.likelihood import sweep_log_likelihood as sweep_log_likelihood
     from bdes_framework.fitting.likelihood import sweep_log_likelihoods as sweep_log_likelihoods
     from bdes_framework.fitting.log import Log as Log
+    from bdes_framework.fitting.parametrisation import Coordinates as Coordinates
     from bdes_framework.fitting.parametrisation import RatePrediction as RatePrediction
     from bdes_framework.fitting.readers import Columns as Columns
     from bdes_framework.fitting.readers import read_log as read_log
@@ -130,9 +135,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "_version": "__version__",
     "calibration.ctr_curve": "CtrCurve RateCalibration UnidentifiedCurveError calibrate_rate",
-    "fitting.parametrisation": "RatePrediction",
+    "fitting.parametrisation": "Coordinates RatePrediction",
     "errors": "BdesError ConfigError ContractError InvalidValueError Mistake PluginError"
     " StoreError UnknownNameError",
+    "fitting.fisher_scoring": "Mode ScoringRules fisher_scoring",
     "fitting.fit": "Fit ModelScore fit",
     "fitting.forecast": "Forecast forecast",
     "fitting.goodness": "GoodnessOfFit",
@@ -145,7 +151,7 @@ _HOMES = {
     "model.hull": "hull_of_arms pareto_arms",
     "model.rounds": "Record World finite_rewards play_round reward_in_unit_interval sweep_block"
     " sweep_states",
-    "fitting.likelihood": "Likelihood fresh_state likelihood_of sweep_information"
+    "fitting.likelihood": "Likelihood fresh_state likelihood_of sweep_information sweep_likelihood"
     " sweep_log_likelihood sweep_log_likelihoods",
     "plugin.load": "PluginsConfig load_plugins",
     "fitting.readers": "Columns read_log",

@@ -7,7 +7,7 @@ such as ``bdes fit`` writes, may bring ``lam`` and ``q0`` too.
 import csv
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from attrs import field, frozen
@@ -45,7 +45,7 @@ class ArmsFile:
     lam: float | None = None
     q0: float | None = None
     names: list[str] | None = None
-    fit: Mapping[str, Any] = field(factory=dict)
+    fit: Mapping[str, object] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         if self.names is not None and len(self.names) != len(self.r):

@@ -1,113 +1,133 @@
-"""Climbing a posterior, or a likelihood, by Fisher scoring: one step costs one sweep."""
+"""Fisher scoring: climb a posterior or a likelihood by damped Newton steps, one sweep each."""
 
 from collections.abc import Callable
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import frozen
 
 from bdes_framework._internal.arrays import FloatArray
-from bdes_framework.fitting.likelihood import fresh_state, sweep_information, sweep_log_likelihood
-from bdes_framework.fitting.log import Log
-from bdes_framework.fitting.parametrisation import Coordinates, RatePrediction
-
-_LONGEST_STEP = 2.0
-_LEAST_DAMPING = 0.01
-_QUIET_STEPS = 3
-_ROUNDING = 1e-10
-"""A sum of very many logarithms is no more exact than this."""
 
 
 @frozen(eq=False)
 class Mode:
-    """A point of the posterior, with what one sweep says about it."""
+    """A point of a posterior, a mode once Fisher scoring has ended there, and its derivatives.
+
+    Parameters
+    ----------
+    theta : FloatArray, shape (n,)
+        Its coordinates.
+    log_likelihood : float
+        Of the log.
+    objective : float
+        What is climbed: log-likelihood plus log-prior, up to a constant.
+    slope : FloatArray, shape (n,)
+        The gradient of the log-likelihood alone.
+    score : FloatArray, shape (n,)
+        The gradient of the objective.
+    precision : FloatArray, shape (n, n)
+        The expected curvature of the objective: Fisher information plus the prior's.
+    information : FloatArray, shape (n, n)
+        Of the parameters themselves, not of their coordinates, and without the prior.
+    """
 
     theta: FloatArray
     log_likelihood: float
     objective: float
     slope: FloatArray
-    """Of the log-likelihood alone; the score is that of the objective."""
     score: FloatArray
     precision: FloatArray
+    information: FloatArray
 
 
-def scored(
-    mode: Mode,
-    log: Log,
-    coordinates: Coordinates,
-    tolerance: float,
-    most_steps: int,
-    seen_as: Callable[[Mode], Mode] = lambda mode: mode,
+@frozen
+class ScoringRules:
+    """When Fisher scoring stops, and how its steps are damped (Levenberg, Marquardt).
+
+    Parameters
+    ----------
+    max_steps : int
+        At most so many steps, each of one evaluation.
+    tolerance : float
+        Stop before a step that would gain half of this or less.
+    stop_damped : bool
+        Whether a damped step may be the reason to stop.
+    max_quiet_steps : int | None
+        Stop after so many steps in a row that gained less than the tolerance.
+    min_damping : float
+        What the diagonal of the precision grows by, relatively, after a step that lost; ten times
+        as much after the next such step, a tenth after one that gained.
+    undamped_below : float
+        Up to here, a step that gained ends the damping.
+    rounding : float
+        Losses up to this, relative to the objective, count as none.
+    """
+
+    max_steps: int
+    tolerance: float
+    stop_damped: bool = False
+    max_quiet_steps: int | None = 3
+    min_damping: float = 0.01
+    undamped_below: float = 0.02
+    rounding: float = 1e-10
+
+
+def fisher_scoring(
+    start: Mode,
+    evaluate: Callable[[FloatArray], Mode],
+    move: Callable[[FloatArray, FloatArray], FloatArray],
+    rules: ScoringRules,
     fixed: int | None = None,
 ) -> Mode:
-    """Go uphill by Fisher scoring until the next step is shorter than asked.
+    """Climb by Fisher scoring, and return the highest point found.
 
     In a corner of the parameters the expected information says little about the real
-    curvature, and steps are too long; then they are damped (Levenberg, Marquardt), and the end
-    is where they no longer gain anything. ``seen_as`` may give modes another objective and score
-    to climb; the coordinate ``fixed`` stays where it is.
+    curvature, and steps are too long; then they are damped.
+
+    Parameters
+    ----------
+    start : Mode
+        Where to begin.
+    evaluate : Callable[[FloatArray], Mode]
+        Returns the point at some coordinates.
+    move : Callable[[FloatArray, FloatArray], FloatArray]
+        Returns where a step from some coordinates leads; may shorten it.
+    rules : ScoringRules
+        When to stop.
+    fixed : int | None
+        A coordinate that stays as it is.
+
+    Examples
+    --------
+    >>> def evaluate(x):  # the log-density of a normal distribution around 3
+    ...     value, slope, one = -0.5 * float((x[0] - 3) ** 2), 3 - x, np.eye(1)
+    ...     return Mode(x, value, value, slope, slope, one, one)
+    >>> rules = ScoringRules(max_steps=5, tolerance=1e-6)
+    >>> fisher_scoring(evaluate(np.zeros(1)), evaluate, np.add, rules).theta.tolist()
+    [3.0]
     """
-    damping, quiet_steps = 0.0, 0
-    rounding = _ROUNDING * abs(mode.objective)
-    tolerance = max(tolerance, rounding)  # a smaller gain could not be seen
-    for _ in range(most_steps):
+    mode, damping, quiet_steps = start, 0.0, 0
+    slack = rules.rounding * abs(mode.objective)
+    tolerance = max(rules.tolerance, slack)  # a smaller gain could not be seen
+    for _ in range(rules.max_steps):
         damped = mode.precision + damping * np.diag(np.diag(mode.precision))
         score = mode.score
         if fixed is not None:
             score = np.where(np.arange(score.size) == fixed, 0.0, score)
             damped[fixed], damped[:, fixed], damped[fixed, fixed] = 0.0, 0.0, 1.0
-        step: FloatArray = np.linalg.solve(damped, score).astype(np.float64)
-        if damping == 0 and float(step @ score) < tolerance:
+        step: FloatArray = np.linalg.solve(damped, score).astype(np.float64, copy=False)
+        if (damping == 0 or rules.stop_damped) and float(step @ score) < tolerance:
             break
-        step *= min(1.0, _LONGEST_STEP / max(float(np.abs(step).max()), 1e-300))
-        theta = coordinates.moved(mode.theta, step)
+        theta = move(mode.theta, step)
         if fixed is not None:
             theta[fixed] = mode.theta[fixed]
-        further = seen_as(mode_at(log, coordinates, theta))
+        further = evaluate(theta)
         gain = further.objective - mode.objective
-        if gain < -rounding:
-            damping = max(10 * damping, _LEAST_DAMPING)
+        if not gain > -slack:  # so that NaN is a loss
+            damping = max(10 * damping, rules.min_damping)
             continue
         mode = further
-        damping = damping / 10 if damping > _LEAST_DAMPING else 0.0
+        damping = 0.1 * damping if damping > rules.undamped_below else 0.0
         quiet_steps = quiet_steps + 1 if gain < tolerance else 0
-        if quiet_steps == _QUIET_STEPS:
+        if quiet_steps == rules.max_quiet_steps:
             break
     return mode
-
-
-def objective_at(log: Log, coordinates: Coordinates, theta: FloatArray) -> float:
-    """Return the log-posterior, up to a constant: several times faster than all of a mode."""
-    at = coordinates.instance(theta)
-    value, _ = sweep_log_likelihood(
-        log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0, at.q0
-    )
-    return value + coordinates.log_prior(theta)
-
-
-def mode_at(log: Log, coordinates: Coordinates, theta: FloatArray) -> Mode:
-    """Return what one sweep says about a point."""
-    at = coordinates.instance(theta)
-    size, free = 2 * at.n_arms + 2, coordinates.free
-    score, information = np.zeros(size), np.zeros((size, size))
-    state = fresh_state(at.n_arms, at.q0)
-    value = sweep_information(
-        log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0, state, score, information
-    )
-    slope, precision = coordinates.pulled_back(theta, score[free], information[np.ix_(free, free)])
-    return Mode(
-        theta=theta,
-        log_likelihood=value,
-        objective=value + coordinates.log_prior(theta),
-        slope=slope,
-        score=slope + coordinates.prior_score(theta),
-        precision=precision + np.diag(coordinates.prior_precision(theta)),
-    )
-
-
-def without_flat_prior(mode: Mode, coordinates: Coordinates) -> Mode:
-    """Judge by the likelihood; what is known of lam stays, as it is no mere convention."""
-    score = mode.slope.copy()
-    if isinstance(coordinates.lam, RatePrediction):
-        score[-1] = mode.score[-1]
-    prior = coordinates.rate_log_prior(mode.theta)
-    return evolve(mode, objective=mode.log_likelihood + prior, score=score)

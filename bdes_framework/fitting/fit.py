@@ -11,21 +11,22 @@ from typing import TypeAlias
 
 import numpy as np
 from attrs import evolve, field, frozen
+from scipy.special import logit
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.numbers import as_integer
-from bdes_framework.fitting.fisher_scoring import (
-    Mode,
-    mode_at,
-    objective_at,
-    scored,
-    without_flat_prior,
-)
+from bdes_framework.fitting.fisher_scoring import Mode
 from bdes_framework.fitting.fit_warnings import unidentified
 from bdes_framework.fitting.goodness import GoodnessOfFit, check_fit
 from bdes_framework.fitting.intervals import intervals, widen_by_profiles
 from bdes_framework.fitting.log import Log
-from bdes_framework.fitting.parametrisation import UNKNOWN_RATE, Coordinates, RatePrediction, logit
+from bdes_framework.fitting.log_posterior import (
+    climb,
+    mode_at,
+    objective_at,
+    without_flat_prior,
+)
+from bdes_framework.fitting.parametrisation import UNKNOWN_RATE, Coordinates, RatePrediction
 from bdes_framework.model.instance import Instance, as_rate
 
 Interval: TypeAlias = tuple[float, float]
@@ -179,7 +180,7 @@ def _search(log: Log, coordinates: Coordinates) -> Mode:
     for first, n_rows in _starts(log, coordinates):
         part = log.first(n_rows)
         start = mode_at(part, coordinates, first)
-        rough.append(scored(start, part, coordinates, _ROUGHLY, _FIRST_STEPS).theta)
+        rough.append(climb(start, part, coordinates, _ROUGHLY, _FIRST_STEPS).theta)
     # Judged on the same rows: what was found on few rows is worse on many, right or wrong.
     part = log.first(_MOST_FIRST_ROWS)
     rough.sort(key=lambda theta: -objective_at(part, coordinates, theta))
@@ -190,7 +191,7 @@ def _search(log: Log, coordinates: Coordinates) -> Mode:
         (log, 1, _TOLERANCE, _MOST_STEPS),
     ):
         found = [
-            scored(mode_at(rows, coordinates, theta), rows, coordinates, tolerance, steps)
+            climb(mode_at(rows, coordinates, theta), rows, coordinates, tolerance, steps)
             for theta in _distinct(rough)[:kept]
         ]
         found.sort(key=lambda mode: -mode.objective)
@@ -205,7 +206,7 @@ def _starts(log: Log, coordinates: Coordinates) -> Iterator[tuple[FloatArray, in
     theta = np.zeros(coordinates.size)
     # As if the state had been 0.7 throughout; b = 0.7 keeps it there.
     guess = np.clip(level / 0.7 * coordinates.peak, 1e-6, 0.95)
-    theta[: log.n_arms] = np.log(guess / (1 - guess))
+    theta[: log.n_arms] = logit(guess)
     theta[log.n_arms : 2 * log.n_arms] = logit(0.7) if coordinates.bounded else np.log(0.7)
     if not isinstance(coordinates.lam, RatePrediction):
         yield theta, log.n_rows
@@ -247,13 +248,13 @@ def _most_likely(log: Log, coordinates: Coordinates, mode: Mode) -> Mode:
     if not predicted and log.n_rows <= _FEWEST_ROWS:
         others = [mode_at(log, coordinates, theta) for theta, _ in _starts(log, coordinates)]
         found = [
-            scored(start, log, coordinates, _ROUGHLY, _FIRST_STEPS, without_prior)
+            climb(start, log, coordinates, _ROUGHLY, _FIRST_STEPS, without_prior)
             for start in (best, *map(without_prior, others))
         ]
         best = max(found, key=lambda one: one.objective)
     # Towards a boundary each step gains a part of what is left; of many rows, that is little.
     steps = _MOST_STEPS if log.n_rows <= _MOST_FIRST_ROWS else _FIRST_STEPS
-    return scored(best, log, coordinates, _NEARLY, steps, without_prior, fixed)
+    return climb(best, log, coordinates, _NEARLY, steps, without_prior, fixed)
 
 
 def _described(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode) -> Fit:

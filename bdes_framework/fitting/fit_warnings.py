@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.text import ascii_controls
 from bdes_framework.fitting.goodness import SIGNIFICANT, GoodnessOfFit, States
-from bdes_framework.fitting.likelihood import fresh_state, sweep_information
+from bdes_framework.fitting.likelihood import sweep_likelihood
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.parametrisation import UNKNOWN_RATE, Coordinates, RatePrediction
 
@@ -103,13 +103,11 @@ def _about_given_rate(log: Log, coordinates: Coordinates, theta: FloatArray) -> 
     if coordinates.lam == UNKNOWN_RATE:
         return
     at = coordinates.instance(theta)
-    size = 2 * at.n_arms + 1
-    score, information = np.zeros(size + 1), np.zeros((size + 1, size + 1))
-    state = fresh_state(at.n_arms, at.q0)
-    sweep_information(
-        log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0, state, score, information
+    _, score, information = sweep_likelihood(
+        log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0
     )
-    others, rate = np.flatnonzero(np.diag(information)[: size - 1] > 0), size - 1
+    rate = 2 * at.n_arms
+    others = np.flatnonzero(np.diag(information)[:rate] > 0)
     inner = information[np.ix_(others, others)]
     weights = np.linalg.lstsq(inner, information[others, rate])[0]
     variance = information[rate, rate] - weights @ information[others, rate]

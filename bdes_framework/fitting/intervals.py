@@ -8,19 +8,20 @@ logs small enough for that.
 """
 
 import math
-from statistics import NormalDist
 
 import numpy as np
 
 from bdes_framework._internal.arrays import FloatArray
-from bdes_framework.fitting.fisher_scoring import Mode, mode_at, scored, without_flat_prior
+from bdes_framework._internal.distributions import chi_square_quantile, normal_quantile
+from bdes_framework.fitting.fisher_scoring import Mode
 from bdes_framework.fitting.log import Log
+from bdes_framework.fitting.log_posterior import climb, mode_at, without_flat_prior
 from bdes_framework.fitting.parametrisation import Coordinates, RatePrediction
 
 FEW = 100
 """Below so many successes or failures of an arm, a likelihood is too crooked for its curvature."""
-_WIDTH = NormalDist().inv_cdf(0.975)
-_LOSS = 1.920729
+_WIDTH = normal_quantile(0.975)
+_LOSS = chi_square_quantile(0.95, 1) / 2
 _LOSS_TOLERANCE = 0.05
 _NEARLY = 1e-2
 _STEPS = 20
@@ -99,7 +100,7 @@ class _Profile:
         origin = self._start.theta[place]
         farthest = sign * _BOUNDARY - origin
         inside, outside, known = 0.0, abs(farthest), self._start.theta
-        distance = min(1.96 * math.sqrt(covariance[place]), outside)
+        distance = min(_WIDTH * math.sqrt(covariance[place]), outside)
         for _ in range(_MOST_TRIES):
             theta = known + along * (origin + sign * distance - known[place])
             theta[place] = origin + sign * distance
@@ -124,7 +125,7 @@ class _Profile:
 
     def _climbed(self, mode: Mode, fixed: int | None) -> Mode:
         seen_as = self._without_flat_prior
-        return scored(mode, self._log, self._coordinates, _NEARLY, _STEPS, seen_as, fixed)
+        return climb(mode, self._log, self._coordinates, _NEARLY, _STEPS, seen_as, fixed)
 
     def _without_flat_prior(self, mode: Mode) -> Mode:
         return without_flat_prior(mode, self._coordinates)

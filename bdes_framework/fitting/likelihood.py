@@ -111,24 +111,27 @@ def likelihood_of(
     begins = _rows("starts", () if starts is None else starts, "iu", played.size - 1)
     if (np.diff(begins) <= 0).any():
         raise InvalidValueError(f"starts must increase, got {quoted(starts)}")
-    if state is None:
-        state = fresh_state(instance.n_arms, instance.q0)
-    elif not _is_state(state, instance.n_arms):
+    if state is not None and not _is_state(state, instance.n_arms):
         raise InvalidValueError(f"state must come from fresh_state({instance.n_arms}, q0)")
-    size = 2 * instance.n_arms + 2
+    at = (instance.r, instance.b, instance.lam, instance.q0)
+    return sweep_likelihood(played, paid, begins.astype(np.int64, copy=False), *at, state)
+
+
+def sweep_likelihood(
+    arms: AnyIntArray,
+    rewards: AnyRewards,
+    starts: IntArray,
+    r: FloatArray,
+    b: FloatArray,
+    lam: float,
+    q0: float,
+    state: FloatArray | None = None,
+) -> Likelihood:
+    """Return what :func:`likelihood_of` does, of rows that need no checks: arms must exist."""
+    size = 2 * r.size + 2
     score, information = np.zeros(size), np.zeros((size, size))
-    value = sweep_information(
-        played,
-        paid,
-        begins.astype(np.int64, copy=False),
-        instance.r,
-        instance.b,
-        instance.lam,
-        instance.q0,
-        state,
-        score,
-        information,
-    )
+    memory = fresh_state(r.size, q0) if state is None else state
+    value = sweep_information(arms, rewards, starts, r, b, lam, q0, memory, score, information)
     return Likelihood(value, score, information)
 
 

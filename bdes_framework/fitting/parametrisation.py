@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.text import quoted
@@ -113,7 +114,7 @@ class Coordinates:
     def parameters(self, theta: FloatArray) -> FloatArray:
         """Return r, b and, if it is free, lam, in one array."""
         n = self.n_arms
-        found = expit(theta)
+        found = _shares(theta)
         if self.bounded:
             found[:n] /= self.peak
             return found
@@ -145,7 +146,7 @@ class Coordinates:
 
     def jacobian(self, theta: FloatArray) -> FloatArray:
         """Return the derivative of each parameter (row) by each coordinate (column)."""
-        n, p = self.n_arms, expit(theta)
+        n, p = self.n_arms, _shares(theta)
         if self.bounded:
             p_slopes = p * (1 - p)
             p_slopes[:n] /= self.peak
@@ -154,7 +155,7 @@ class Coordinates:
         found = self.parameters(theta)
         best = int(np.argmax(np.where(self.played, p[:n], -1.0)))
         b = found[n : 2 * n]
-        crowded = expit(_SHARPNESS * (theta[n : 2 * n] + math.log(p[best])))
+        crowded = _shares(_SHARPNESS * (theta[n : 2 * n] + math.log(p[best])))
         slopes[n : 2 * n, n : 2 * n] = np.diag(b * (1 - crowded))
         slopes[n : 2 * n, best] = -b * crowded * (1 - p[best])
         unseen, top = np.flatnonzero(~self.played), n + int(np.argmax(b))
@@ -186,7 +187,7 @@ class Coordinates:
             shares[n : 2 * n] = (b * highest) ** _SHARPNESS
         if not (shares < 1 - 1e-12).all():
             return None
-        theta: FloatArray = np.log(shares) - np.log1p(-shares)
+        theta: FloatArray = logit(shares)
         if not self.bounded:
             theta[n : 2 * n] = theta[n : 2 * n] / _SHARPNESS - math.log(highest)
         return theta
@@ -222,14 +223,14 @@ class Coordinates:
 
     def prior_score(self, theta: FloatArray) -> FloatArray:
         """Return the gradient of the log-prior."""
-        score = 0.5 - expit(theta)
+        score = 0.5 - _shares(theta)
         if isinstance(self.lam, RatePrediction):
             score[-1] = (logit(self.lam.lam) - theta[-1]) / self.lam.deviation**2
         return score
 
     def prior_precision(self, theta: FloatArray) -> FloatArray:
         """Return minus the curvature of the log-prior, coordinate by coordinate."""
-        p = expit(theta)
+        p = _shares(theta)
         precision = p * (1 - p)
         if isinstance(self.lam, RatePrediction):
             precision[-1] = self.lam.deviation**-2
@@ -247,20 +248,7 @@ def below(logarithm: FloatArray, highest: float) -> FloatArray:
     return found
 
 
-def logit(p: float) -> float:
-    """Return log(p / (1 - p)).
-
-    >>> logit(0.5)
-    0.0
-    """
-    return math.log(p) - math.log1p(-p)
-
-
-def expit(theta: FloatArray) -> FloatArray:
-    """Return 1 / (1 + exp(-theta)), the inverse of :func:`logit`.
-
-    >>> expit(np.array([0.0])).tolist()
-    [0.5]
-    """
-    result: FloatArray = 1 / (1 + np.exp(-np.clip(theta, -_FARTHEST, _FARTHEST)))
-    return result
+def _shares(theta: FloatArray) -> FloatArray:
+    """Return expit of coordinates, kept away from 0 and 1."""
+    found: FloatArray = expit(np.clip(theta, -_FARTHEST, _FARTHEST))
+    return found

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from bdes_framework import (
     FloatArray,
     IntArray,
-    fresh_state,
-    sweep_information,
+    Mode,
+    ScoringRules,
+    fisher_scoring,
+    sweep_likelihood,
 )
 from bdes_policies.posterior.backtracking import (
     Instances,
@@ -32,20 +34,26 @@ from bdes_policies.posterior.backtracking import (
 from bdes_policies.posterior.modes import (
     FARTHEST,
     Draw,
-    Mode,
+    LaplaceApproximation,
     RatePrior,
     from_logits,
+    is_same_mode,
     logit,
-    same_place,
 )
 
-_MOST_STEPS = 8
-_ENOUGH = 0.02
-"""Fisher scoring stops when a step would gain about half of this, in log-likelihood."""
-_LONGEST_STEP = 2.0
+_RULES = ScoringRules(
+    max_steps=8,
+    tolerance=0.02,
+    stop_damped=True,
+    max_quiet_steps=None,
+    min_damping=0.3,
+    undamped_below=0.0,
+    rounding=0.0,
+)
+_MAX_MOVE = 2.0
 _PRIOR_PRECISION = 2.0
 """Of log r and log b, in draws: a little tighter than of a uniform r or b, which is 1."""
-_OUT_OF_THE_RACE = 12.0
+_MAX_EVIDENCE_GAP = 12.0
 """Modes whose evidence is this far below the best, on a log scale, are dropped."""
 _RESTART_GROWTH = 4.0
 _HARDLY_MOVED = 1.0
@@ -66,6 +74,12 @@ _SAFETY = 9.0
 _NO_STARTS: IntArray = np.empty(0, dtype=np.int64)
 
 
+def _move(logits: FloatArray, step: FloatArray) -> FloatArray:
+    """Return where a step leads, each coordinate moved no farther than allowed."""
+    there: FloatArray = np.clip(logits + np.clip(step, -_MAX_MOVE, _MAX_MOVE), -FARTHEST, FARTHEST)
+    return there
+
+
 class Posterior:
     """The posterior given all pulls observed so far; fitted anew when asked to."""
 
@@ -75,7 +89,7 @@ class Posterior:
         self._prior = prior
         self._centre = 0.0 if prior.known else logit(prior.lam)
         self._order = np.roll(np.arange(2 * n_arms + 1), -n_arms)
-        self._modes: list[Mode] = []
+        self._peaks: list[LaplaceApproximation] = []
         self._restart_at = 0.0
         self._arms: IntArray = np.empty(0, dtype=np.int64)
         self._rewards: NDArray[np.float32] = np.empty(0, dtype=np.float32)
@@ -86,87 +100,85 @@ class Posterior:
     def fit(self, arms: IntArray, rewards: NDArray[np.float32]) -> None:
         """Move all modes to where these pulls put them, and weigh them."""
         self._arms, self._rewards = arms, rewards
+        starts = [one.mode.theta for one in self._peaks]
         if arms.size >= self._restart_at:
             self._restart_at = max(16.0, _RESTART_GROWTH * arms.size)
-            self._modes += [self._start(lam) for lam in self._prior.starts]
-        modes = sorted(map(self._climb, self._modes), key=lambda mode: -mode.evidence)
-        best = modes[0].evidence
-        kept: list[Mode] = []
-        for mode in modes:
-            repeated = any(same_place(mode, other) for other in kept)
-            if not repeated and mode.evidence > best - _OUT_OF_THE_RACE:
-                kept.append(mode)
-        self._modes = kept
+            starts += [self._start(lam) for lam in self._prior.starts]
+        found = sorted(map(self._approximate, starts), key=lambda one: -one.evidence)
+        self._peaks = []
+        for one in found:
+            repeated = any(is_same_mode(one.mode, other.mode) for other in self._peaks)
+            if not repeated and one.evidence > found[0].evidence - _MAX_EVIDENCE_GAP:
+                self._peaks.append(one)
 
-    def _start(self, lam: float) -> Mode:
+    def _start(self, lam: float) -> FloatArray:
         logits = np.zeros(2 * self._n_arms + 1)
         if not self._prior.known:
             logits[-1] = logit(lam)
-        return Mode(logits)
+        return logits
 
-    def _climb(self, mode: Mode) -> Mode:
-        """Take Fisher scoring steps from a mode, damped where they would lead downhill."""
-        self._judge(mode)
-        damping = 0.0
-        for _ in range(_MOST_STEPS):
-            damped = mode.precision + damping * np.diag(np.diag(mode.precision))
-            step = np.linalg.solve(damped, mode.score)
-            if float(mode.score @ step) < _ENOUGH:
-                break
-            step = np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
-            there = Mode(np.clip(mode.logits + step, -FARTHEST, FARTHEST))
-            self._judge(there)
-            if there.objective > mode.objective:
-                damping *= 0.1
-                mode = there
-            else:
-                damping = max(10.0 * damping, 0.3)
-        _, log_volume = np.linalg.slogdet(mode.precision)
-        mode.evidence = mode.objective - 0.5 * float(log_volume)
-        self._approximate(mode)
-        return mode
-
-    def _judge(self, mode: Mode) -> None:
-        """Sweep the log once: objective, score and precision at a mode's logits.
+    def _evaluate(self, logits: FloatArray) -> Mode:
+        """Sweep the log once: log-posterior, score and precision at some logits.
 
         Uniform priors of r and b are log-concave in their logits, and keep those finite.
         """
-        k = self._n_arms
-        r, b, lam = self._values(mode)
-        score, information = np.zeros(2 * k + 2), np.zeros((2 * k + 2, 2 * k + 2))
-        state = fresh_state(k, self._q0)
-        mode.likelihood = sweep_information(
-            self._arms,
-            self._rewards,
-            _NO_STARTS,
-            r,
-            b,
-            lam,
-            self._q0,
-            state,
-            score,
-            information,
-        )
+        k, known = self._n_arms, self._prior.known
+        r, b, lam = self._values(logits)
+        found = sweep_likelihood(self._arms, self._rewards, _NO_STARTS, r, b, lam, self._q0)
         self.rows_swept += self._arms.size
         both = np.concatenate([r, b])
-        slopes = np.append(both * (1 - both), 0.0 if self._prior.known else lam * (1 - lam))
-        mode.information = information[:-1, :-1]
-        mode.score = score[:-1] * slopes
-        mode.score[:-1] += 1 - 2 * both
-        mode.precision = mode.information * np.outer(slopes, slopes)
-        mode.precision[np.diag_indices(2 * k)] += 2 * both * (1 - both)
-        off = 0.0 if self._prior.known else mode.logits[-1] - self._centre
+        slopes = np.append(both * (1 - both), 0.0 if known else lam * (1 - lam))
+        information = found.information[:-1, :-1]
+        slope = found.score[:-1] * slopes
+        score = slope.copy()
+        score[:-1] += 1 - 2 * both
+        precision = information * np.outer(slopes, slopes)
+        precision[np.diag_indices(2 * k)] += 2 * both * (1 - both)
+        off = 0.0 if known else logits[-1] - self._centre
         per_logit = 1.0 / self._prior.deviation**2
-        mode.score[-1] -= off * per_logit
-        mode.precision[-1, -1] += per_logit
+        score[-1] -= off * per_logit
+        precision[-1, -1] += per_logit
         prior = float(np.log(both).sum() + np.log1p(-both).sum()) - 0.5 * off**2 * per_logit
-        mode.objective = mode.likelihood + prior
+        return Mode(
+            theta=logits,
+            log_likelihood=found.value,
+            objective=found.value + prior,
+            slope=slope,
+            score=score,
+            precision=precision,
+            information=information,
+        )
 
-    def _values(self, mode: Mode) -> tuple[FloatArray, FloatArray, float]:
-        values = from_logits(mode.logits)
+    def _values(self, logits: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        values = from_logits(logits)
         k = self._n_arms
         lam = self._prior.lam if self._prior.known else float(values[-1])
         return values[:k], values[k : 2 * k], lam
+
+    def _approximate(self, logits: FloatArray) -> LaplaceApproximation:
+        """Climb from some logits; take the posterior there as normal in (log r, log b, logit lam).
+
+        As long as the state has hardly moved, in logit r instead of log r.
+        """
+        k = self._n_arms
+        mode = fisher_scoring(self._evaluate(logits), self._evaluate, _move, _RULES)
+        r, b, lam = self._values(mode.theta)
+        scale_is_known = lam * self._arms.size < _HARDLY_MOVED
+        slopes = np.concatenate([r, b, [0.0 if self._prior.known else lam * (1 - lam)]])
+        prior = np.full(2 * k + 1, _PRIOR_PRECISION)
+        prior[-1] = 1.0 / self._prior.deviation**2
+        centre = np.concatenate([np.log(r), np.log(b), mode.theta[-1:]])
+        if scale_is_known:
+            slopes[:k] *= 1 - r
+            prior[:k] = 2 * r * (1 - r)
+            centre[:k] = mode.theta[:k]
+        precision = mode.information * np.outer(slopes, slopes) + np.diag(prior)
+        root = np.linalg.cholesky(precision[np.ix_(self._order, self._order)])
+        deviations = np.empty_like(root)
+        deviations[self._order] = np.linalg.inv(root).T
+        _, log_volume = np.linalg.slogdet(mode.precision)
+        evidence = mode.objective - 0.5 * float(log_volume)
+        return LaplaceApproximation(mode, evidence, scale_is_known, centre, deviations)
 
     # -- estimates and draws -----------------------------------------------------------------
 
@@ -178,29 +190,29 @@ class Posterior:
     @property
     def best(self) -> Draw:
         """The most likely instance."""
-        return Draw(*self._values(self._modes[0]))
+        return Draw(*self._values(self._peaks[0].mode.theta))
 
     @property
     def has_moved(self) -> bool:
         """Whether the state has moved much since the first pull, most likely."""
-        return not self._modes[0].scale_is_known
+        return not self._peaks[0].scale_is_known
 
     @property
     def may_have_moved(self) -> bool:
         """Whether there is any mode in which the state has moved much."""
-        return not all(mode.scale_is_known for mode in self._modes)
+        return not all(peak.scale_is_known for peak in self._peaks)
 
     @property
     def rate_of_change(self) -> float:
         """The most likely rate among those at which the state has moved; any, if none has."""
-        moved = (mode for mode in self._modes if not mode.scale_is_known)
-        return self._values(next(moved, self._modes[0]))[2]
+        moved = (peak for peak in self._peaks if not peak.scale_is_known)
+        return self._values(next(moved, self._peaks[0]).mode.theta)[2]
 
     def intervals(self) -> tuple[FloatArray, FloatArray]:
         """Return the ends of 95 % intervals of r, b and lam: shape (2K+1,) each."""
-        mode = self._modes[0]
-        deviations = np.sqrt(np.square(mode.deviations).sum(axis=1))
-        low, high = (self._unpack(mode, side * 1.96 * deviations) for side in (-1, 1))
+        peak = self._peaks[0]
+        deviations = np.sqrt(np.square(peak.deviations).sum(axis=1))
+        low, high = (self._unpack(peak, side * 1.96 * deviations) for side in (-1, 1))
         ends = [np.concatenate([end.r, end.b, [end.lam]]) for end in (low, high)]
         return ends[0], np.minimum(ends[1], 1.0)
 
@@ -229,22 +241,22 @@ class Posterior:
         left : int
             How many rounds are left to use what is learned.
         """
-        evidence = np.array([mode.evidence for mode in self._modes])
+        evidence = np.array([peak.evidence for peak in self._peaks])
         weights = np.cumsum(np.exp(evidence - evidence[0]))
         picks = np.searchsorted(weights, rng.random(len(deviates)) * weights[-1], side="right")
         scaled = np.empty((len(deviates), 2 * self._n_arms + 1))
         steps = np.empty_like(scaled)
-        for pick, mode in enumerate(self._modes):
-            of_mode = picks == pick
-            wide = self._width(mode, width, left)
-            scaled[of_mode] = self._scaled(mode, deviates[of_mode], wide, left)
-            steps[of_mode] = scaled[of_mode] @ mode.deviations.T
-        modes = [self._modes[pick] for pick in picks.tolist()]
-        return self._backtracked(modes, steps, 0.5 * np.square(scaled).sum(axis=1))
+        for pick, peak in enumerate(self._peaks):
+            of_peak = picks == pick
+            wide = self._width(peak, width, left)
+            scaled[of_peak] = self._scaled(peak, deviates[of_peak], wide, left)
+            steps[of_peak] = scaled[of_peak] @ peak.deviations.T
+        peaks = [self._peaks[pick] for pick in picks.tolist()]
+        return self._backtracked(peaks, steps, 0.5 * np.square(scaled).sum(axis=1))
 
     def _backtracked(
         self,
-        modes: list[Mode],
+        peaks: list[LaplaceApproximation],
         steps: FloatArray,
         expected_loss: FloatArray,
         *,
@@ -252,14 +264,14 @@ class Posterior:
         factor: float = 0.5,
     ) -> list[tuple[Draw, float]]:
         """Return instances some steps from modes, shorter ones where the log contradicts."""
-        n, k = len(modes), self._n_arms
+        n, k = len(peaks), self._n_arms
         r, b, lam, state = np.empty((n, k)), np.empty((n, k)), np.empty(n), np.empty(n)
         known_lam = self._prior.lam if self._prior.known else -1.0
         around = Steps(
-            np.array([mode.centre for mode in modes]),
+            np.array([peak.centre for peak in peaks]),
             steps,
-            np.array([mode.scale_is_known for mode in modes]),
-            np.array([mode.likelihood for mode in modes]),
+            np.array([peak.scale_is_known for peak in peaks]),
+            np.array([peak.mode.log_likelihood for peak in peaks]),
             expected_loss,
         )
         self.rows_swept += backtrack(
@@ -282,24 +294,26 @@ class Posterior:
         (c·r, b/c) is part of a deviation, and of a candidate: those are nearer than z says then.
         """
         k = self._n_arms
-        mode = self._modes[0]
-        if mode.scale_is_known:
+        peak = self._peaks[0]
+        if peak.scale_is_known:
             return []
-        price_at_0 = _SAFETY * 2.0 / math.sqrt(self._values(mode)[2]) / left
+        price_at_0 = _SAFETY * 2.0 / math.sqrt(self._values(peak.mode.theta)[2]) / left
         affordable = math.log(max(_TARGET_PRICE / price_at_0, 1.0))
         far = max(_MIN_OPTIMISM, math.sqrt(2 * affordable))
         price = price_at_0 * math.exp(0.5 * far**2)
         if price >= 1.0:
             return []
-        towards = mode.deviations[k : 2 * k]
+        towards = peak.deviations[k : 2 * k]
         # Everything else is where it is most likely to be, given that end state.
-        steps = towards @ mode.deviations.T * (far / np.linalg.norm(towards, axis=1))[:, None]
+        steps = towards @ peak.deviations.T * (far / np.linalg.norm(towards, axis=1))[:, None]
         # As far as the log allows for: where it says little the posterior is not normal.
         expected = np.full(k, 0.5 * far**2)
-        found = self._backtracked([mode] * k, steps, expected, loss_shrinks=False, factor=0.7)
+        found = self._backtracked([peak] * k, steps, expected, loss_shrinks=False, factor=0.7)
         return [(draw, state, price) for draw, state in found]
 
-    def _scaled(self, mode: Mode, deviates: FloatArray, width: float, left: int) -> FloatArray:
+    def _scaled(
+        self, peak: LaplaceApproximation, deviates: FloatArray, width: float, left: int
+    ) -> FloatArray:
         """Return deviates as wide as it pays to explore, of b, lam and r in this order.
 
         An end state takes about 1/lam rounds to learn, and is of use only in those after
@@ -308,48 +322,30 @@ class Posterior:
         """
         k = self._n_arms
         scaled = width * deviates[:, : 2 * k + 1]
-        if mode.scale_is_known:
+        if peak.scale_is_known:
             scaled[:, :k] *= _EARLY_SHARE
             scaled[:, k + 1 :] = deviates[:, 2 * k + 1 :]
-        for one, step in zip(scaled, scaled[:, k:] @ mode.deviations[-1, k:], strict=True):
-            one[:k] *= min(1.0, self._rate(mode, float(step)) * left / _WORTH_LEARNING)
+        for one, step in zip(scaled, scaled[:, k:] @ peak.deviations[-1, k:], strict=True):
+            one[:k] *= min(1.0, self._rate(peak, float(step)) * left / _WORTH_LEARNING)
         return scaled
 
-    def _width(self, mode: Mode, width: float, left: int) -> float:
+    def _width(self, peak: LaplaceApproximation, width: float, left: int) -> float:
         """Return what deviations are multiplied by: less and less as the end comes nearer.
 
         As in confidence bounds for a known horizon, it is the logarithm of the rounds left over
         those played that counts. What is learned of a slow state takes long to pay, so that
         with little time for that in all, draws are narrow from the first round on.
         """
-        spent = self._arms.size + _LEARNING_TIME / max(self._values(mode)[2], 1e-12)
+        spent = self._arms.size + _LEARNING_TIME / max(self._values(peak.mode.theta)[2], 1e-12)
         return width * math.sqrt(math.log1p(left / spent))
 
-    def _approximate(self, mode: Mode) -> None:
-        """Take the posterior around a mode to be normal in (log r, log b, logit lam)."""
-        k = self._n_arms
-        r, b, lam = self._values(mode)
-        mode.scale_is_known = lam * self._arms.size < _HARDLY_MOVED
-        slopes = np.concatenate([r, b, [0.0 if self._prior.known else lam * (1 - lam)]])
-        prior = np.full(2 * k + 1, _PRIOR_PRECISION)
-        prior[-1] = 1.0 / self._prior.deviation**2
-        mode.centre = np.concatenate([np.log(r), np.log(b), mode.logits[-1:]])
-        if mode.scale_is_known:
-            slopes[:k] *= 1 - r
-            prior[:k] = 2 * r * (1 - r)
-            mode.centre[:k] = mode.logits[:k]
-        precision = mode.information * np.outer(slopes, slopes) + np.diag(prior)
-        root = np.linalg.cholesky(precision[np.ix_(self._order, self._order)])
-        mode.deviations = np.empty_like(root)
-        mode.deviations[self._order] = np.linalg.inv(root).T
-
-    def _unpack(self, mode: Mode, step: FloatArray) -> Draw:
+    def _unpack(self, peak: LaplaceApproximation, step: FloatArray) -> Draw:
         """Return the instance that lies a step away from a mode's centre."""
         r, b = np.empty(self._n_arms), np.empty(self._n_arms)
-        unpack(mode.centre + step, mode.scale_is_known, r, b)
-        return Draw(r, b, self._rate(mode, float(step[-1])))
+        unpack(peak.centre + step, peak.scale_is_known, r, b)
+        return Draw(r, b, self._rate(peak, float(step[-1])))
 
-    def _rate(self, mode: Mode, step: float) -> float:
+    def _rate(self, peak: LaplaceApproximation, step: float) -> float:
         if self._prior.known:
             return self._prior.lam
-        return from_logit(float(mode.centre[-1]) + step)
+        return from_logit(float(peak.centre[-1]) + step)

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import frozen
 
-from bdes_framework import FloatArray
+from bdes_framework import FloatArray, Mode
 
 FARTHEST = 25.0
 """Logits are kept this close to 0."""
@@ -43,33 +43,35 @@ class Draw:
     lam: float
 
 
-@define(eq=False)
-class Mode:
-    """One mode of the posterior."""
+@frozen(eq=False)
+class LaplaceApproximation:
+    """The posterior around one of its modes, taken to be normal.
 
-    logits: FloatArray
-    """Shape (2K+1,): of r, b and lam, in this order; that of a known lam is not used."""
-    likelihood: float = -math.inf
-    """On a log scale, as everything here."""
-    objective: float = -math.inf
-    """Log-likelihood plus log prior, in these coordinates."""
-    score: FloatArray = field(factory=lambda: np.empty(0))
-    precision: FloatArray = field(factory=lambda: np.empty(0))
-    information: FloatArray = field(factory=lambda: np.empty(0))
-    """Shape (2K+1, 2K+1): of r, b and lam themselves, without the prior."""
-    evidence: float = -math.inf
-    scale_is_known: bool = False
-    """Whether ``centre`` holds logit r, not log r."""
-    centre: FloatArray = field(factory=lambda: np.empty(0))
-    """Shape (2K+1,): log r (or logit r), log b and logit lam."""
-    deviations: FloatArray = field(factory=lambda: np.empty(0))
-    """Shape (2K+1, 2K+1): what standard normal deviates of b, lam and r, in this order, are
-    multiplied by to get a step from the centre."""
+    Parameters
+    ----------
+    mode : Mode
+        In logits of r, b and lam, in this order; that of a known lam is not used.
+    evidence : float
+        The logarithm of the posterior's mass around the mode, up to a constant.
+    scale_is_known : bool
+        Whether ``centre`` holds logit r, not log r.
+    centre : FloatArray, shape (2K+1,)
+        The mode as log r (or logit r), log b and logit lam.
+    deviations : FloatArray, shape (2K+1, 2K+1)
+        What standard normal deviates of b, lam and r, in this order, are multiplied by to get a
+        step from the centre.
+    """
+
+    mode: Mode
+    evidence: float
+    scale_is_known: bool
+    centre: FloatArray
+    deviations: FloatArray
 
 
-def same_place(one: Mode, other: Mode) -> bool:
-    """Say whether two modes are within a fraction of a deviation of each other."""
-    apart = one.logits - other.logits
+def is_same_mode(one: Mode, other: Mode) -> bool:
+    """Return whether two modes are within a fraction of a deviation of each other."""
+    apart = one.theta - other.theta
     return float(apart @ other.precision @ apart) < 0.1
 
 
