@@ -1,79 +1,67 @@
-"""Every first-party plugin keeps the promises asked of everybody's, through the same kit."""
+"""The conformance kit on every first-party plugin, once per configuration."""
 
 from typing import Any
 
-import bdes_framework as bdes
+from bdes_framework import Kind, load_plugins
 from bdes_framework.testing import (
     Check,
     environment_checks,
     noise_model_checks,
     parametrize_with_checks,
+    planner_checks,
     policy_checks,
 )
-from tests.support.kit_subjects import LESS_KNOWN
+from tests.support.configurations import CONFIGURATIONS, EXPECTED_FAILURES
 
-PLUGINS = bdes.load_plugins()
+PLUGINS = load_plugins()
 
 ARMS: dict[str, Any] = {"r": [0.9, 0.3, 0.5], "b": [0.1, 1.0, 0.6]}
-NEEDED: dict[str, dict[str, Any]] = {"fixed-schedule": {"cycle": [0]}}
-NOISE: dict[str, dict[str, Any]] = {
-    "none": {},
-    "gaussian": {"sigma": 0.2},
-    "uniform": {"half_width": 0.3},
-    "rademacher": {"size": 0.2},
-    "truncated-gaussian": {"scale": 0.2, "bound": 0.3},
-}
+NOISE: list[dict[str, Any]] = [
+    {"use": "none"},
+    {"use": "gaussian", "sigma": 0.2},
+    {"use": "uniform", "half_width": 0.3},
+    {"use": "rademacher", "size": 0.2},
+    {"use": "truncated-gaussian", "scale": 0.2, "bound": 0.3},
+]
+NARROW_AND_WIDE: list[dict[str, Any]] = [
+    {"use": "truncated-gaussian", "scale": 5.0, "bound": 0.3},
+    {"use": "truncated-gaussian", "scale": 0.1, "bound": 1.5},
+]
+ENVIRONMENTS: list[dict[str, Any]] = [
+    *({"lam": lam, **ARMS} for lam in (0.0, 0.3, 1.0)),
+    *({"lam": 0.3, "noise": noise, **ARMS} for noise in NOISE),
+    {"r": [0.4], "b": [1.0], "lam": 1.0, "q0": 0.5},
+]
 
 
-def names(kind: bdes.Kind) -> list[str]:
+def names(kind: Kind) -> list[str]:
     entries = PLUGINS.entries(kind)
     return [entry.name for entry in entries if entry.distribution == "bdes-framework"]
 
 
-@parametrize_with_checks(
-    check
-    for lam in (0.0, 0.3, 1.0)
-    for check in environment_checks("bernoulli", plugins=PLUGINS, lam=lam, **ARMS)
-)
-def test_environments_keep_the_contract(check: Check) -> None:
+def checks() -> list[Check]:
+    found: list[Check] = []
+    for parameters in ENVIRONMENTS:
+        found += environment_checks("bernoulli", plugins=PLUGINS, **parameters)
+    for noise in NOISE + NARROW_AND_WIDE:
+        found += noise_model_checks(noise, plugins=PLUGINS)
+    for planner in names(Kind.PLANNER):
+        found += planner_checks(planner, plugins=PLUGINS)
+    for name, parameters in CONFIGURATIONS:
+        found += policy_checks(
+            {"use": name, **parameters},
+            plugins=PLUGINS,
+            expected_failures=EXPECTED_FAILURES.get(name),
+        )
+    return found
+
+
+@parametrize_with_checks(checks())
+def test_contract_is_kept(check: Check) -> None:
     check()
 
 
-@parametrize_with_checks(
-    check
-    for name, numbers in NOISE.items()
-    for check in environment_checks(
-        "bernoulli", plugins=PLUGINS, lam=0.3, noise={"use": name, **numbers}, **ARMS
-    )
-)
-def test_noisy_environments_keep_the_contract(check: Check) -> None:
-    check()
-
-
-@parametrize_with_checks(
-    check
-    for name, numbers in NOISE.items()
-    for check in noise_model_checks(name, plugins=PLUGINS, **numbers)
-)
-def test_noise_models_keep_the_contract(check: Check) -> None:
-    check()
-
-
-@parametrize_with_checks(
-    check
-    for name in names(bdes.Kind.POLICY)
-    for check in policy_checks(
-        name,
-        plugins=PLUGINS,
-        expected_failures=LESS_KNOWN.get(name, {}),
-        **NEEDED.get(name, {}),
-    )
-)
-def test_policies_keep_the_contract(check: Check) -> None:
-    check()
-
-
-def test_nothing_is_left_out() -> None:
-    assert names(bdes.Kind.ENVIRONMENT) == ["bernoulli"]
-    assert set(names(bdes.Kind.NOISE_MODEL)) == set(NOISE)
-    assert names(bdes.Kind.POLICY)
+def test_no_plugin_is_left_out() -> None:
+    assert names(Kind.ENVIRONMENT) == ["bernoulli"]
+    assert set(names(Kind.NOISE_MODEL)) == {noise["use"] for noise in NOISE}
+    assert set(names(Kind.POLICY)) == {name for name, _ in CONFIGURATIONS}

@@ -1,21 +1,15 @@
-"""A local plugin of environments: good ones, and for every check of the kit one that breaks it.
-
-Each broken one is registered under the name of the one check it fails, with hyphens; what
-follows a dot tells several for the same check apart.
-"""
+"""A local plugin of environments: good ones, and for every check of the kit one that breaks it."""
 
 import random
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
-from attrs import AttrsInstance
+from attrs import evolve
 from numpy.random import Generator
 
 from bdes_framework import (
     Benchmark,
-    BuildContext,
-    Environment,
     FloatArray,
     Instance,
     IntArray,
@@ -24,38 +18,24 @@ from bdes_framework import (
     World,
     hookimpl,
 )
-from tests.support.kit_subjects import SpeechlessConfig, UnexplainedConfig, config_for
+from tests.support.kit_subjects import Subjects
 
 BDES_API_VERSION = 1
 
 INSTANCE = Instance(r=[0.9, 0.3, 0.6], b=[0.1, 1.0, 0.5], lam=0.3)
 
-E = TypeVar("E", bound=Environment)
-SUBJECTS: dict[str, Any] = {}
-
-
-def subject(name: str) -> Callable[[type[E]], type[E]]:
-    """Register the class below under a name."""
-
-    def add(cls: type[E]) -> type[E]:
-        SUBJECTS[name] = cls
-        return cls
-
-    return add
+subject = Subjects()
 
 
 @subject("good")
 class Good:
     """Clicks from Bern(r·q), pull by pull, with the probabilities shown."""
 
+    n_arms: Any = INSTANCE.n_arms
     thinning = 1.0
 
     def __init__(self, rng: Generator) -> None:
         self.rng, self.q, self.round = rng, INSTANCE.q0, 0
-
-    @property
-    def n_arms(self) -> Any:
-        return INSTANCE.n_arms
 
     def mean(self, arm: int) -> float:
         return float(INSTANCE.r[arm]) * self.q
@@ -80,15 +60,12 @@ class Good:
 @subject("good.plain")
 class Plain(Good):
     def pull(self, arms: IntArray) -> Any:
-        outcome = super().pull(arms)
-        return Outcome(outcome.rewards, outcome.means)
+        return evolve(super().pull(arms), probabilities=None)
 
 
 @subject("good.instance")
 class WithInstance(Good):
-    @property
-    def instance(self) -> Instance:
-        return INSTANCE
+    instance = INSTANCE
 
 
 @subject("good.fused")
@@ -110,35 +87,35 @@ class Fused(WithInstance):
         return World(INSTANCE.r, INSTANCE.b, INSTANCE.lam, self.state, uniforms, np.empty(0))
 
 
+def tenth(checkpoints: IntArray) -> Benchmark:
+    values = checkpoints.astype(np.float64) / 10
+    return Benchmark(checkpoints, values, upper_bound=0.9 * float(checkpoints[-1]))
+
+
 @subject("good.benchmark")
 class WithBenchmark(Good):
     def benchmark(self, checkpoints: IntArray) -> Any:
-        values = checkpoints.astype(np.float64) / 10
-        return Benchmark(checkpoints, values, upper_bound=0.9 * float(checkpoints[-1]))
+        return tenth(checkpoints)
 
 
 # -- the form of things ---------------------------------------------------------------------
 
 
-@subject("n-arms-is-a-positive-int")
-class NumpyArms(Good):
-    @property
-    def n_arms(self) -> Any:
-        return np.int64(3)
+subject.variant("n-arms-is-a-positive-int", Good, n_arms=np.int64(3))
 
 
 @subject("outcomes-have-one-float64-per-pull.32-bits")
 class Narrow(Good):
     def pull(self, arms: IntArray) -> Any:
         outcome = super().pull(arms)
-        return Outcome(outcome.rewards.astype(np.float32), outcome.means, outcome.probabilities)
+        return evolve(outcome, rewards=outcome.rewards.astype(np.float32))
 
 
 @subject("outcomes-have-one-float64-per-pull.column")
 class Column(Good):
     def pull(self, arms: IntArray) -> Any:
         outcome = super().pull(arms)
-        return Outcome(outcome.rewards, outcome.means[:, np.newaxis], outcome.probabilities)
+        return evolve(outcome, means=outcome.means[:, np.newaxis])
 
 
 @subject("outcomes-are-finite")
@@ -160,7 +137,7 @@ class BelowZero(Good):
 
 
 @subject("same-seed-gives-the-same-rewards")
-class LateLuck(Good):
+class LateRandomness(Good):
     def pull_one(self, arm: int) -> tuple[float, float, float]:
         if self.round == 1000:
             self.rng = np.random.default_rng()
@@ -222,45 +199,39 @@ class Scribbles(Good):
         return outcome
 
 
-@subject("arms-out-of-range-are-rejected.above")
-class WrapsAbove(Good):
-    def pull(self, arms: IntArray) -> Any:
-        return super().pull(np.minimum(arms, INSTANCE.n_arms - 1))
-
-
-@subject("arms-out-of-range-are-rejected.below")
-class WrapsBelow(Good):
-    def pull(self, arms: IntArray) -> Any:
-        return super().pull(np.where(arms == -1, INSTANCE.n_arms - 1, arms))
+subject.variant(
+    "arms-out-of-range-are-rejected.above",
+    Good,
+    pull=lambda self, arms: Good.pull(self, np.minimum(arms, INSTANCE.n_arms - 1)),
+)
+subject.variant(
+    "arms-out-of-range-are-rejected.below",
+    Good,
+    pull=lambda self, arms: Good.pull(self, np.where(arms == -1, INSTANCE.n_arms - 1, arms)),
+)
 
 
 # -- what rewards are worth -----------------------------------------------------------------
 
 
-@subject("rewards-agree-with-means")
-class Stingy(Good):
-    thinning = 0.9
-
-
-@subject("means-are-those-of-the-instance.state")
-class AnotherRate(Good):
-    @property
-    def instance(self) -> Instance:
-        return Instance(INSTANCE.r, INSTANCE.b, lam=0.31)
-
-
-@subject("means-are-those-of-the-instance.arms")
-class FewerArms(Good):
-    @property
-    def instance(self) -> Instance:
-        return Instance(INSTANCE.r[:2], INSTANCE.b[:2], INSTANCE.lam)
+subject.variant("rewards-agree-with-means", Good, thinning=0.9)
+subject.variant(
+    "means-are-those-of-the-instance.state",
+    Good,
+    instance=Instance(INSTANCE.r, INSTANCE.b, lam=0.31),
+)
+subject.variant(
+    "means-are-those-of-the-instance.arms",
+    Good,
+    instance=Instance(INSTANCE.r[:2], INSTANCE.b[:2], INSTANCE.lam),
+)
 
 
 # -- optional extras ------------------------------------------------------------------------
 
 
-@subject("open-rounds-equals-pull.luck")
-class OtherLuck(Fused):
+@subject("open-rounds-equals-pull.uniforms")
+class OtherUniforms(Fused):
     def open_rounds(self, n: int) -> World:
         world = super().open_rounds(n)
         return world._replace(uniforms=1 - world.uniforms)
@@ -273,23 +244,27 @@ class ForgetsState(Fused):
         return super().open_rounds(n)
 
 
-@subject("benchmark-has-the-right-form.checkpoints")
-class OwnCheckpoints(WithBenchmark):
-    def benchmark(self, checkpoints: IntArray) -> Any:
-        return super().benchmark(checkpoints[-1:] + 1)
+def compares(name: str, benchmark: Callable[[IntArray], Benchmark]) -> None:
+    """Add an environment with another benchmark."""
+    subject.variant(name, Good, benchmark=lambda self, checkpoints: benchmark(checkpoints))
 
 
-@subject("benchmark-has-the-right-form.bound")
-class BoundBelowValue(WithBenchmark):
-    def benchmark(self, checkpoints: IntArray) -> Any:
-        benchmark = super().benchmark(checkpoints)
-        return Benchmark(checkpoints, 10 * benchmark.values, benchmark.upper_bound)
-
-
-@subject("benchmark-has-the-right-form.not-finite")
-class NoValue(WithBenchmark):
-    def benchmark(self, checkpoints: IntArray) -> Any:
-        return Benchmark(checkpoints, np.full(checkpoints.size, np.nan), float("inf"))
+compares(
+    "benchmark-has-the-right-form.checkpoints",
+    lambda checkpoints: tenth(checkpoints[-1:] + 1),
+)
+compares(
+    "benchmark-has-the-right-form.bound",
+    lambda checkpoints: evolve(tenth(checkpoints), values=checkpoints.astype(np.float64)),
+)
+compares(
+    "benchmark-has-the-right-form.not-finite",
+    lambda checkpoints: Benchmark(checkpoints, np.full(checkpoints.size, np.nan), float("inf")),
+)
+compares(
+    "benchmark-is-not-beaten",
+    lambda checkpoints: Benchmark(checkpoints, np.zeros(checkpoints.size), upper_bound=0.05),
+)
 
 
 @subject("benchmark-changes-no-rewards")
@@ -299,25 +274,6 @@ class Simulates(WithBenchmark):
         return super().benchmark(checkpoints)
 
 
-@subject("benchmark-is-not-beaten")
-class Modest(WithBenchmark):
-    def benchmark(self, checkpoints: IntArray) -> Any:
-        return Benchmark(checkpoints, np.zeros(checkpoints.size), upper_bound=0.05)
-
-
-# -- the plugin -----------------------------------------------------------------------------
-
-
-def factory(make: Callable[[Generator], Environment]) -> Callable[..., Environment]:
-    def build(config: AttrsInstance, context: BuildContext) -> Environment:
-        return make(context.rng)
-
-    return build
-
-
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
-    for name, make in SUBJECTS.items():
-        registrar.environment(name, config_for(name), factory(make))
-    registrar.environment("parameters-are-documented.one-not", UnexplainedConfig, factory(Good))
-    registrar.environment("parameters-are-documented.none-at-all", SpeechlessConfig, factory(Good))
+    subject.register(registrar.environment, lambda make, context: make(context.rng))

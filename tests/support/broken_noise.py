@@ -1,46 +1,27 @@
-"""A local plugin of noise models: good ones, and for every check of the kit one that breaks it.
-
-Each broken one is registered under the name of the one check it fails, with hyphens; what
-follows a dot tells several for the same check apart.
-"""
+"""A local plugin of noise models: good ones, and for every check of the kit one that breaks it."""
 
 import random
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from attrs import AttrsInstance
 from numpy.random import Generator
 
-from bdes_framework import BuildContext, FloatArray, NoiseModel, Registrar, hookimpl
-from tests.support.kit_subjects import SpeechlessConfig, UnexplainedConfig, config_for
+from bdes_framework import FloatArray, Registrar, hookimpl
+from tests.support.kit_subjects import Subjects
 
 BDES_API_VERSION = 1
 
-N = TypeVar("N", bound=NoiseModel)
-SUBJECTS: dict[str, Any] = {}
-
-
-def subject(name: str) -> Callable[[type[N]], type[N]]:
-    """Register the class below under a name."""
-
-    def add(cls: type[N]) -> type[N]:
-        SUBJECTS[name] = cls
-        return cls
-
-    return add
+subject = Subjects()
 
 
 @subject("good")
 class Good:
     """Uniform between -0.3 and 0.3; its deviation is also its subGaussian parameter."""
 
+    sigma: Any = 0.3 / 3**0.5
+
     def __init__(self, own: Generator) -> None:
         self.own = own
-
-    @property
-    def sigma(self) -> Any:
-        return 0.3 / 3**0.5
 
     def sample(self, size: int, rng: Generator) -> Any:
         return 0.6 * rng.random(size) - 0.3
@@ -50,126 +31,72 @@ class Good:
 class Gaussian(Good):
     """The bound on the tails holds with equality."""
 
-    @property
-    def sigma(self) -> float:
-        return 2.0
+    sigma = 2.0
 
     def sample(self, size: int, rng: Generator) -> FloatArray:
         return 2.0 * rng.standard_normal(size)
 
 
-@subject("good.none")
-class Nothing(Good):
-    @property
-    def sigma(self) -> float:
-        return 0.0
-
-    def sample(self, size: int, rng: Generator) -> FloatArray:
-        return np.zeros(size)
+def broken(name: str, sample: Any) -> None:
+    """Add a noise model whose sample is a function of the model, the size and the generator."""
+    subject.variant(name, Good, sample=sample)
 
 
-@subject("sigma-is-finite-and-not-negative")
-class WholeSigma(Good):
-    @property
-    def sigma(self) -> int:
-        return 1
+def drawn(size: int, rng: Generator) -> FloatArray:
+    return 0.6 * rng.random(size) - 0.3
 
 
-@subject("samples-are-float64-of-the-size-asked.32-bits")
-class Narrow(Good):
-    def sample(self, size: int, rng: Generator) -> Any:
-        return super().sample(size, rng).astype(np.float32)
+def centred(self: Good, size: int, rng: Generator) -> FloatArray:
+    values = drawn(size, rng)
+    return values - float(values.mean())
 
 
-@subject("samples-are-float64-of-the-size-asked.scalar")
-class Scalar(Good):
-    def sample(self, size: int, rng: Generator) -> Any:
-        return super().sample(size, rng) if size > 1 else float(super().sample(1, rng)[0])
+def moves_numpy(self: Good, size: int, rng: Generator) -> FloatArray:
+    np.random.random()  # noqa: NPY002
+    return drawn(size, rng)
 
 
-@subject("samples-are-float64-of-the-size-asked.not-finite")
-class Infinite(Good):
-    def sample(self, size: int, rng: Generator) -> Any:
-        return super().sample(size, rng) if size != 7 else np.full(7, np.inf)
+def moves_random(self: Good, size: int, rng: Generator) -> FloatArray:
+    random.random()
+    return drawn(size, rng)
 
 
-@subject("drawing-in-parts-changes-nothing.centred")
-class Centred(Good):
-    def sample(self, size: int, rng: Generator) -> Any:
-        drawn = super().sample(size, rng)
-        return drawn - drawn.mean()
+SIZED = "samples-are-float64-of-the-size-asked"
 
-
-@subject("drawing-in-parts-changes-nothing.reversed")
-class Reversed(Good):
-    def sample(self, size: int, rng: Generator) -> Any:
-        return super().sample(size, rng)[::-1].copy()
-
-
-@subject("same-generator-gives-the-same-sample")
-class LateLuck(Good):
-    def sample(self, size: int, rng: Generator) -> Any:
-        return super().sample(size, rng if size < 2000 else np.random.default_rng())
-
-
-@subject("randomness-comes-from-the-generator-given")
-class OwnLuck(Good):
-    def sample(self, size: int, rng: Generator) -> Any:
-        return super().sample(size, self.own)
-
-
-@subject("uses-no-global-random-state.moves-numpy")
-class MovesNumpy(Good):
-    def sample(self, size: int, rng: Generator) -> Any:
-        np.random.random()  # noqa: NPY002
-        return super().sample(size, rng)
-
-
-@subject("uses-no-global-random-state.moves-random")
-class MovesRandom(Good):
-    def sample(self, size: int, rng: Generator) -> Any:
-        random.random()
-        return super().sample(size, rng)
-
-
-@subject("mean-is-zero")
-class Biased(Good):
-    def sample(self, size: int, rng: Generator) -> Any:
-        return 0.8 * super().sample(size, rng) + 0.01
-
-
-@subject("tails-are-those-sigma-promises.upper")
-class Modest(Gaussian):
-    @property
-    def sigma(self) -> float:
-        return 1.9
-
-
-@subject("tails-are-those-sigma-promises.lower")
-class Skewed(Good):
-    """Mean 0 and deviation sigma, but below it falls further than above it rises."""
-
-    @property
-    def sigma(self) -> float:
-        return 0.3
-
-    def sample(self, size: int, rng: Generator) -> FloatArray:
-        return np.where(rng.random(size) < 0.1, -0.9, 0.1)
-
-
-# -- the plugin -----------------------------------------------------------------------------
-
-
-def factory(make: Callable[[Generator], NoiseModel]) -> Callable[..., NoiseModel]:
-    def build(config: AttrsInstance, context: BuildContext) -> NoiseModel:
-        return make(context.rng)
-
-    return build
+subject.variant("good.none", Good, sigma=0.0, sample=lambda self, size, rng: np.zeros(size))
+subject.variant("sigma-is-finite-and-not-negative", Good, sigma=1)
+broken(f"{SIZED}.32-bits", lambda self, size, rng: drawn(size, rng).astype(np.float32))
+broken(
+    f"{SIZED}.scalar",
+    lambda self, size, rng: drawn(size, rng) if size > 1 else float(drawn(1, rng)[0]),
+)
+broken(
+    f"{SIZED}.not-finite",
+    lambda self, size, rng: drawn(size, rng) if size != 7 else np.full(7, np.inf),
+)
+broken("drawing-in-parts-changes-nothing.centred", centred)
+broken(
+    "drawing-in-parts-changes-nothing.reversed",
+    lambda self, size, rng: drawn(size, rng)[::-1].copy(),
+)
+broken(
+    "same-generator-gives-the-same-sample",
+    lambda self, size, rng: drawn(size, rng if size < 2000 else np.random.default_rng()),
+)
+broken("randomness-comes-from-the-generator-given", lambda self, size, rng: drawn(size, self.own))
+broken("uses-no-global-random-state.moves-numpy", moves_numpy)
+broken("uses-no-global-random-state.moves-random", moves_random)
+broken("mean-is-zero", lambda self, size, rng: 0.8 * drawn(size, rng) + 0.01)
+subject.variant("tails-are-those-sigma-promises.upper", Gaussian, sigma=1.9)
+# Mean 0 and deviation sigma, but below it falls further than above it rises:
+subject.variant(
+    "tails-are-those-sigma-promises.lower",
+    Good,
+    sigma=0.3,
+    sample=lambda self, size, rng: np.where(rng.random(size) < 0.1, -0.9, 0.1),
+)
 
 
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
-    for name, make in SUBJECTS.items():
-        registrar.noise_model(name, config_for(name), factory(make))
-    registrar.noise_model("parameters-are-documented.one-not", UnexplainedConfig, factory(Good))
-    registrar.noise_model("parameters-are-documented.none-at-all", SpeechlessConfig, factory(Good))
+    subject.register(registrar.noise_model, lambda make, context: make(context.rng))

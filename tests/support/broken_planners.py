@@ -1,44 +1,23 @@
 """A local plugin of planners: good ones, and for every check of the kit one that breaks it.
 
-Each broken one is registered under the name of the one check it fails, with hyphens; what
-follows a dot tells several for the same check apart. Faults that would spoil every plan are
-kept to long horizons, which only the general checks ask for.
+Faults that would spoil every plan are kept to long horizons, which only the general checks
+ask for.
 """
 
 import math
 import random
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from attrs import AttrsInstance, evolve
+from attrs import evolve
 
-from bdes_framework import (
-    BuildContext,
-    Instance,
-    InvalidValueError,
-    Plan,
-    Planner,
-    Registrar,
-    Schedule,
-    hookimpl,
-)
-from tests.support.kit_subjects import SpeechlessConfig, UnexplainedConfig, config_for
+from bdes_framework import Instance, InvalidValueError, Plan, Registrar, Schedule, hookimpl
+from tests.support.kit_subjects import Subjects
 
 BDES_API_VERSION = 1
 
-P = TypeVar("P", bound=Planner)
-SUBJECTS: dict[str, Any] = {}
-
-
-def subject(name: str) -> Callable[[type[P]], type[P]]:
-    """Register the class below under a name."""
-
-    def add(cls: type[P]) -> type[P]:
-        SUBJECTS[name] = cls
-        return cls
-
-    return add
+subject = Subjects()
 
 
 @subject("good")
@@ -58,69 +37,6 @@ class Good:
         schedule = Schedule.of(self.arms(instance, horizon))
         bound = self.pulls(horizon) * float(instance.r.max()) * self.highest_state(instance)
         return Plan(schedule, instance.value(schedule), bound, {"method": "greedy", "steps": 1})
-
-
-@subject("good.unproven")
-class Unproven(Good):
-    def plan(self, instance: Instance, horizon: int) -> Any:
-        return evolve(super().plan(instance, horizon), upper_bound=math.inf)
-
-
-@subject("plans-ordinary-instances.refuses")
-class ShortOnly(Good):
-    def plan(self, instance: Instance, horizon: int) -> Any:
-        if horizon >= 40:
-            raise InvalidValueError("cannot plan so far ahead")
-        return super().plan(instance, horizon)
-
-
-@subject("numbers-are-floats")
-class WholeNumbers(Good):
-    def plan(self, instance: Instance, horizon: int) -> Any:
-        plan = super().plan(instance, horizon)
-        return evolve(plan, upper_bound=math.ceil(plan.upper_bound)) if horizon >= 40 else plan
-
-
-@subject("schedules-have-exactly-horizon-pulls.more")
-class OneMore(Good):
-    def pulls(self, horizon: int) -> int:
-        return horizon + 1 if horizon >= 40 else horizon
-
-
-@subject("schedules-have-exactly-horizon-pulls.fewer")
-class OneFewer(Good):
-    def pulls(self, horizon: int) -> int:
-        return horizon - 1 if horizon >= 40 else horizon
-
-
-@subject("arms-exist")
-class OffTheEnd(Good):
-    def plan(self, instance: Instance, horizon: int) -> Any:
-        plan = super().plan(instance, horizon)
-        wrong = Schedule.of([instance.n_arms] * horizon)
-        return evolve(plan, schedule=wrong) if horizon >= 40 else plan
-
-
-@subject("value-is-that-of-the-schedule")
-class Inexact(Good):
-    def plan(self, instance: Instance, horizon: int) -> Any:
-        plan = super().plan(instance, horizon)
-        return evolve(plan, value=plan.value * (1 - 1e-7)) if horizon >= 40 else plan
-
-
-@subject("value-is-at-most-the-upper-bound")
-class BoundBelowValue(Good):
-    def plan(self, instance: Instance, horizon: int) -> Any:
-        plan = super().plan(instance, horizon)
-        return evolve(plan, upper_bound=0.999 * plan.value) if horizon >= 40 else plan
-
-
-@subject("optimum-lies-between-value-and-upper-bound")
-class ClaimsOptimality(Good):
-    def plan(self, instance: Instance, horizon: int) -> Any:
-        plan = super().plan(instance, horizon)
-        ordinary = 0 < instance.lam < 1 and instance.q0 == 1 and instance.n_arms > 1
-        return evolve(plan, upper_bound=plan.value) if ordinary else plan
 
 
 @subject("same-instance-gives-the-same-plan")
@@ -170,76 +86,90 @@ class Unlocks(Good):
         return super().plan(instance, horizon)
 
 
-@subject("diagnostics-are-flat")
-class Nested(Good):
-    def plan(self, instance: Instance, horizon: int) -> Any:
-        return evolve(super().plan(instance, horizon), diagnostics={"gaps": [0.1, 0.2]})
-
-
 @subject("improving-plans-hold")
 class NeverPlans(Good):
     def improving_plans(self, instance: Instance, horizon: int) -> Iterator[Plan]:
         return iter(())
 
 
-@subject("plans-a-single-round")
-class NeedsTwoRounds(Good):
-    def plan(self, instance: Instance, horizon: int) -> Any:
-        if instance.n_arms > 1:
-            self.scale = 1 / math.log(horizon)
-        return super().plan(instance, horizon)
+def changed(name: str, change: Callable[[Plan, Instance], dict[str, Any]], since: int = 0) -> None:
+    """Add a planner that changes good plans, from some horizon on."""
+
+    def plan(self: Good, instance: Instance, horizon: int) -> Any:
+        good = Good.plan(self, instance, horizon)
+        return evolve(good, **change(good, instance)) if horizon >= since else good
+
+    subject.variant(name, Good, plan=plan)
 
 
-@subject("plans-a-single-arm")
-class NeedsTwoArms(Good):
-    def plan(self, instance: Instance, horizon: int) -> Any:
-        self.share = 1 / (instance.n_arms - 1)
-        return super().plan(instance, horizon)
+def ordinary(instance: Instance) -> bool:
+    return 0 < instance.lam < 1 and instance.q0 == 1 and instance.n_arms > 1
 
 
-@subject("plans-at-lam-0")
-class NeedsMotion(Good):
-    def plan(self, instance: Instance, horizon: int) -> Any:
-        if horizon > 1:
-            self.memory = 1 / instance.lam
-        return super().plan(instance, horizon)
+changed("good.unproven", lambda plan, instance: {"upper_bound": math.inf})
+changed(
+    "numbers-are-floats",
+    lambda plan, instance: {"upper_bound": math.ceil(plan.upper_bound)},
+    since=40,
+)
+changed(
+    "arms-exist",
+    lambda plan, instance: {"schedule": Schedule.of([instance.n_arms] * plan.schedule.n_pulls)},
+    since=40,
+)
+changed(
+    "value-is-that-of-the-schedule",
+    lambda plan, instance: {"value": plan.value * (1 - 1e-7)},
+    since=40,
+)
+changed(
+    "value-is-at-most-the-upper-bound",
+    lambda plan, instance: {"upper_bound": 0.999 * plan.value},
+    since=40,
+)
+changed(
+    "optimum-lies-between-value-and-upper-bound",
+    lambda plan, instance: {"upper_bound": plan.value} if ordinary(instance) else {},
+)
+changed("diagnostics-are-flat", lambda plan, instance: {"diagnostics": {"gaps": [0.1, 0.2]}})
+
+for _name, _more in (("more", 1), ("fewer", -1)):
+    subject.variant(
+        f"schedules-have-exactly-horizon-pulls.{_name}",
+        Good,
+        pulls=lambda self, horizon, more=_more: horizon + more if horizon >= 40 else horizon,
+    )
+subject.variant("plans-scaled-instances", Good, highest_state=lambda self, instance: 1.0)
 
 
-@subject("plans-at-lam-1")
-class NeedsMemory(Good):
-    def plan(self, instance: Instance, horizon: int) -> Any:
-        if horizon > 1 and instance.n_arms > 1:
-            self.memory = 1 / (1 - instance.lam)
-        return super().plan(instance, horizon)
+def needs(name: str, compute: Callable[[Instance, int], object]) -> None:
+    """Add a planner that first computes something which may fail."""
+
+    def plan(self: Good, instance: Instance, horizon: int) -> Any:
+        compute(instance, horizon)
+        return Good.plan(self, instance, horizon)
+
+    subject.variant(name, Good, plan=plan)
 
 
-@subject("plans-scaled-instances")
-class TrustsOne(Good):
-    def highest_state(self, instance: Instance) -> float:
-        return 1.0
+def a_short_horizon(instance: Instance, horizon: int) -> None:
+    if horizon >= 40:
+        raise InvalidValueError("cannot plan so far ahead")
 
 
-@subject("plans-worthless-and-equal-arms")
-class NeedsReward(Good):
-    def plan(self, instance: Instance, horizon: int) -> Any:
-        plan = super().plan(instance, horizon)
-        self.gap = 1 - plan.upper_bound / float(plan.value)
-        return plan
-
-
-# -- the plugin -----------------------------------------------------------------------------
-
-
-def factory(make: Callable[[], Planner]) -> Callable[..., Planner]:
-    def build(config: AttrsInstance, context: BuildContext) -> Planner:
-        return make()
-
-    return build
+needs("plans-ordinary-instances.rejects", a_short_horizon)
+needs("plans-a-single-round", lambda instance, n: instance.n_arms == 1 or 1 / math.log(n))
+needs("plans-a-single-arm", lambda instance, n: 1 / (instance.n_arms - 1))
+needs("plans-at-lam-0", lambda instance, n: n == 1 or 1 / instance.lam)
+needs(
+    "plans-at-lam-1", lambda instance, n: n == 1 or instance.n_arms == 1 or 1 / (1 - instance.lam)
+)
+needs(
+    "plans-worthless-and-equal-arms",
+    lambda instance, n: 1 / float(Good().plan(instance, n).value),
+)
 
 
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
-    for name, make in SUBJECTS.items():
-        registrar.planner(name, config_for(name), factory(make))
-    registrar.planner("parameters-are-documented.one-not", UnexplainedConfig, factory(Good))
-    registrar.planner("parameters-are-documented.none-at-all", SpeechlessConfig, factory(Good))
+    subject.register(registrar.planner, lambda make, context: make())

@@ -1,25 +1,21 @@
 """A local plugin of policies: good ones, and for every check of the kit one that breaks it.
 
-A broken policy is registered under the name of the one check it fails, with hyphens; what
-follows a dot tells several for the same check apart. Faults that would spoil every game are
-kept to ``self.here``, a problem that only the general checks play.
+Faults that would spoil every game are kept to ``self.here``, a problem that only the general
+checks play.
 """
 
 import math
 import random
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
-from attrs import AttrsInstance
 from numpy.random import Generator
 
 from bdes_framework import (
     FloatArray,
     IntArray,
     InvalidValueError,
-    Policy,
-    PolicyContext,
     Problem,
     Record,
     Registrar,
@@ -28,23 +24,11 @@ from bdes_framework import (
     hookimpl,
     play_round,
 )
-from tests.support.kit_subjects import SpeechlessConfig, UnexplainedConfig, config_for
+from tests.support.kit_subjects import Subjects
 
 BDES_API_VERSION = 1
 
-Make = Callable[[Problem, Generator], Policy]
-P = TypeVar("P", bound=Policy)
-SUBJECTS: dict[str, Any] = {}
-
-
-def subject(name: str) -> Callable[[type[P]], type[P]]:
-    """Register the class below under a name."""
-
-    def add(cls: type[P]) -> type[P]:
-        SUBJECTS[name] = cls
-        return cls
-
-    return add
+subject = Subjects()
 
 
 @subject("good")
@@ -108,7 +92,7 @@ def play_in_turn(world: World, record: Record, first: int) -> None:
 
 @subject("good.silent")
 class Silent:
-    """No diagnostics, no luck, no learning: all arms in turn."""
+    """No diagnostics, no random numbers, no learning: all arms in turn."""
 
     def __init__(self, problem: Problem, rng: Generator) -> None:
         self.n_arms, self.round = problem.n_arms, 0
@@ -134,37 +118,30 @@ class Compiled(Silent):
 # -- what ask returns -----------------------------------------------------------------------
 
 
-@subject("ask-returns-an-array-of-int64.32-bits")
-class Narrow(Good):
-    def ask(self, limit: int) -> Any:
-        return super().ask(limit).astype(np.int32 if self.here else np.int64)
+def answers(name: str, change: Callable[[IntArray, int, int], Any]) -> None:
+    """Add a policy that changes its arms, given the limit and the number of arms."""
+
+    def ask(self: Good, limit: int) -> Any:
+        arms = Good.ask(self, limit)
+        return change(arms, limit, self.problem.n_arms) if self.here else arms
+
+    subject.variant(name, Good, ask=ask)
 
 
-@subject("ask-returns-an-array-of-int64.a-list")
-class Listed(Good):
-    def ask(self, limit: int) -> Any:
-        return super().ask(limit).tolist() if self.here else super().ask(limit)
-
-
-@subject("ask-returns-1-to-limit-arms")
-class TooMany(Good):
-    def ask(self, limit: int) -> IntArray:
-        arms = super().ask(limit)
-        return np.append(arms, arms) if self.here and arms.size == limit else arms
-
-
-@subject("arms-exist")
-class OffTheEnd(Good):
-    def ask(self, limit: int) -> IntArray:
-        arms = super().ask(limit)
-        return arms + (arms == self.problem.n_arms - 1) if self.here else arms
+answers("ask-returns-an-array-of-int64.32-bits", lambda arms, limit, n: arms.astype(np.int32))
+answers("ask-returns-an-array-of-int64.a-list", lambda arms, limit, n: arms.tolist())
+answers(
+    "ask-returns-1-to-limit-arms",
+    lambda arms, limit, n: np.append(arms, arms) if arms.size == limit else arms,
+)
+answers("arms-exist", lambda arms, limit, n: arms + (arms == n - 1))
 
 
 # -- what the arms depend on ----------------------------------------------------------------
 
 
 @subject("same-seed-gives-the-same-arms")
-class LateLuck(Good):
+class LateRandomness(Good):
     def choose(self) -> int:
         if self.round == 1000:
             self.rng = np.random.default_rng()
@@ -214,20 +191,6 @@ class Shared(Good):
         return super().choose()
 
 
-@subject("uses-no-global-random-state.moves-numpy")
-class MovesNumpy(Good):
-    def tell(self, rewards: FloatArray) -> None:
-        super().tell(rewards)
-        np.random.random()  # noqa: NPY002
-
-
-@subject("uses-no-global-random-state.moves-random")
-class MovesRandom(Good):
-    def tell(self, rewards: FloatArray) -> None:
-        super().tell(rewards)
-        random.random()
-
-
 @subject("uses-no-global-random-state.reads")
 class ReadsNumpy(Good):
     def __init__(self, problem: Problem, rng: Generator) -> None:
@@ -241,11 +204,19 @@ class ReadsNumpy(Good):
 # -- what it does with rewards --------------------------------------------------------------
 
 
-@subject("rewards-told-are-not-changed")
-class Scribbles(Good):
-    def tell(self, rewards: FloatArray) -> None:
-        super().tell(rewards)
-        rewards += 1
+def does(name: str, effect: Callable[[FloatArray], object]) -> None:
+    """Add a policy that does something more with the rewards."""
+
+    def tell(self: Good, rewards: FloatArray) -> None:
+        Good.tell(self, rewards)
+        effect(rewards)
+
+    subject.variant(name, Good, tell=tell)
+
+
+does("uses-no-global-random-state.moves-numpy", lambda rewards: np.random.random())  # noqa: NPY002
+does("uses-no-global-random-state.moves-random", lambda rewards: random.random())
+does("rewards-told-are-not-changed", lambda rewards: np.add(rewards, 1, out=rewards))
 
 
 @subject("rewards-told-are-not-kept")
@@ -264,26 +235,31 @@ class Lazy(Good):
 # -- problems at the edge -------------------------------------------------------------------
 
 
-@subject("plays-a-single-round")
-class NeedsTwoRounds(Good):
-    def __init__(self, problem: Problem, rng: Generator) -> None:
-        super().__init__(problem, rng)
-        if problem.n_arms > 1:
-            self.width = 1 / math.log(problem.horizon)
+def needs(name: str, compute: Callable[[Problem], object]) -> None:
+    """Add a policy that first computes something which may fail."""
+
+    def init(self: Good, problem: Problem, rng: Generator) -> None:
+        compute(problem)
+        Good.__init__(self, problem, rng)
+
+    subject.variant(name, Good, __init__=init)
 
 
-@subject("plays-a-single-arm")
-class NeedsTwoArms(Good):
-    def __init__(self, problem: Problem, rng: Generator) -> None:
-        super().__init__(problem, rng)
-        self.share = 1 / (problem.n_arms - 1)
+def known(value: float | None) -> None:
+    if value is None:
+        raise InvalidValueError("needs to know more")
 
 
-@subject("plays-horizons-too-short-to-explore.crashes")
-class NeedsTime(Good):
-    def __init__(self, problem: Problem, rng: Generator) -> None:
-        super().__init__(problem, rng)
-        self.every = 1 // (problem.horizon // 26) if problem.horizon > 1 else 1
+needs("plays-a-single-round", lambda problem: problem.n_arms == 1 or 1 / math.log(problem.horizon))
+needs("plays-a-single-arm", lambda problem: 1 / (problem.n_arms - 1))
+needs(
+    "plays-horizons-too-short-to-explore.crashes",
+    lambda problem: problem.horizon == 1 or 1 // (problem.horizon // 26),
+)
+needs("plays-at-lam-0", lambda problem: problem.lam is None or math.log(problem.lam))
+needs("plays-at-lam-1", lambda problem: problem.lam is None or math.log(1 - problem.lam))
+needs("plays-without-knowing-lam", lambda problem: known(problem.lam))
+needs("plays-without-knowing-a-replenishing-arm", lambda problem: known(problem.replenishing_arm))
 
 
 @subject("plays-horizons-too-short-to-explore.plays-too-much")
@@ -297,77 +273,33 @@ class Overshoots(Good):
             super().tell(rewards)
 
 
-@subject("plays-at-lam-0")
-class NeedsMotion(Good):
-    def __init__(self, problem: Problem, rng: Generator) -> None:
-        super().__init__(problem, rng)
-        self.pulls = 0.0 if problem.lam is None else math.log(problem.lam)
+def weighs(name: str, weight: Callable[[Good], float]) -> None:
+    """Add a policy that divides by something in round 60."""
 
-
-@subject("plays-at-lam-1")
-class NeedsMemory(Good):
-    def __init__(self, problem: Problem, rng: Generator) -> None:
-        super().__init__(problem, rng)
-        self.pulls = 0.0 if problem.lam is None else math.log(1 - problem.lam)
-
-
-@subject("plays-without-knowing-lam")
-class NeedsLam(Good):
-    def __init__(self, problem: Problem, rng: Generator) -> None:
-        super().__init__(problem, rng)
-        if problem.lam is None:
-            raise InvalidValueError("needs to know lam")
-
-
-@subject("plays-without-knowing-a-replenishing-arm")
-class NeedsArm(Good):
-    def __init__(self, problem: Problem, rng: Generator) -> None:
-        super().__init__(problem, rng)
-        if problem.replenishing_arm is None:
-            raise InvalidValueError("needs to know a replenishing arm")
-
-
-@subject("plays-when-nothing-pays")
-class NeedsReward(Good):
-    def choose(self) -> int:
+    def choose(self: Good) -> int:
         if self.round == 60:
-            self.weight = 1 / float(self.sums.sum())
-        return super().choose()
+            assert 1 / weight(self) > 0
+        return Good.choose(self)
+
+    subject.variant(name, Good, choose=choose)
 
 
-@subject("plays-when-everything-pays")
-class NeedsFailure(Good):
-    def choose(self) -> int:
-        if self.round == 60:
-            self.weight = 1 / float((self.counts - self.sums).sum())
-        return super().choose()
+weighs("plays-when-nothing-pays", lambda policy: float(policy.sums.sum()))
+weighs("plays-when-everything-pays", lambda policy: float((policy.counts - policy.sums).sum()))
 
 
 # -- optional extras ------------------------------------------------------------------------
 
 
-@subject("diagnostics-are-flat.nested")
-class Nested(Good):
-    def diagnostics(self) -> Any:
-        return {"estimates": {"counts": self.counts}}
+def shows(name: str, diagnostics: Callable[[Good], Any]) -> None:
+    """Add a policy with other diagnostics."""
+    subject.variant(name, Good, diagnostics=diagnostics)
 
 
-@subject("diagnostics-are-flat.numbered")
-class Numbered(Good):
-    def diagnostics(self) -> Any:
-        return dict(enumerate(self.counts.tolist()))
-
-
-@subject("diagnostics-are-flat.no-mapping")
-class Pairs(Good):
-    def diagnostics(self) -> Any:
-        return [("round", self.round)]
-
-
-@subject("diagnostics-change-nothing")
-class Restless(Good):
-    def diagnostics(self) -> Any:
-        return {"sample": self.rng.random()}
+shows("diagnostics-are-flat.nested", lambda policy: {"estimates": {"counts": policy.counts}})
+shows("diagnostics-are-flat.numbered", lambda policy: dict(enumerate(policy.counts.tolist())))
+shows("diagnostics-are-flat.no-mapping", lambda policy: [("round", policy.round)])
+shows("diagnostics-change-nothing", lambda policy: {"sample": policy.rng.random()})
 
 
 @subject("play-equals-ask-and-tell.arms")
@@ -385,11 +317,9 @@ class ForgetsMeans(Fused):
         record.means[64:] = 0.0
 
 
+@subject("play-equals-ask-and-tell.sometimes")
 def sometimes_fused(problem: Problem, rng: Generator) -> Good:
     return LosesPatience(problem, rng) if problem.horizon == 200 else Good(problem, rng)
-
-
-SUBJECTS["play-equals-ask-and-tell.sometimes"] = sometimes_fused
 
 
 @subject("play-mixes-with-ask-and-tell")
@@ -400,16 +330,6 @@ class LosesItsPlace(Fused):
         self.counts, self.sums = counts, sums
 
 
-# -- the plugin -----------------------------------------------------------------------------
-
-
-def factory(make: Make) -> Callable[[AttrsInstance, PolicyContext], Policy]:
-    return lambda config, context: make(context.problem, context.rng)
-
-
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
-    for name, make in SUBJECTS.items():
-        registrar.policy(name, config_for(name), factory(make))
-    registrar.policy("parameters-are-documented.one-not", UnexplainedConfig, factory(Good))
-    registrar.policy("parameters-are-documented.none-at-all", SpeechlessConfig, factory(Good))
+    subject.register(registrar.policy, lambda make, context: make(context.problem, context.rng))

@@ -4,8 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from bdes_baselines.exp3 import Exp3Config
 from bdes_framework import ConfigError, HasDiagnostics, InvalidValueError
@@ -35,25 +33,6 @@ def test_arms_stay_in_range_at_any_size(name: str, n_arms: int, horizon: int) ->
         assert set(arms) <= set(range(n_arms))
 
 
-@pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=25)
-@given(limits=st.lists(st.integers(1, 40), min_size=1, max_size=30), seed=st.integers(0, 99))
-def test_the_limit_does_not_change_what_is_played(name: str, limits: list[int], seed: int) -> None:
-    horizon = sum(limits)
-    table = tables(4, horizon)["clicks" if seed % 2 else "gap"]
-    one_at_a_time = build(name, 4, horizon)
-    whole = build(name, 4, horizon)
-    played: list[int] = []
-    for limit in limits:
-        done, end = len(played), len(played) + limit
-        while done < end:
-            block = one_at_a_time.ask(end - done)
-            one_at_a_time.tell(table[np.arange(done, done + block.size), block])
-            played += block.tolist()
-            done += block.size
-    assert played == arms_played(whole, table)
-
-
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"fixed-schedule", "uniform"}))
 def test_diagnostics_are_copies_of_small_arrays(name: str) -> None:
     policy = build(name, 3, 100)
@@ -73,8 +52,8 @@ def test_diagnostics_are_copies_of_small_arrays(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["exp3", "thompson"])
-@pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan, math.inf])
-def test_a_reward_that_would_break_the_arithmetic_is_refused(name: str, bad: float) -> None:
+@pytest.mark.parametrize("bad", [-0.1, 1.1])
+def test_rewards_outside_0_1_raise(name: str, bad: float) -> None:
     policy = build(name, 3, 100)
     policy.ask(1)
     with pytest.raises(InvalidValueError, match=f"rewards must .* got {bad!r}"):
@@ -101,13 +80,13 @@ def test_a_reward_that_would_break_the_arithmetic_is_refused(name: str, bad: flo
         ("fixed-schedule", {"cycle": [0, -1]}, "arms are integers counted from 0, got -1"),
     ],
 )
-def test_a_bad_parameter_is_refused_by_name(
+def test_parameters_out_of_range_raise_by_name(
     name: str, parameters: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         build(name, 3, 100, **parameters)
 
 
-def test_a_config_object_refuses_what_is_no_number() -> None:
+def test_config_with_a_bool_for_a_number_raises() -> None:
     with pytest.raises(InvalidValueError, match="'gamma' must be a number: True"):
         Exp3Config(gamma=True)
