@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from bdes_framework.fitting.fisher_scoring import fisher_scoring as fisher_scoring
     from bdes_framework.fitting.fit import Fit as Fit
     from bdes_framework.fitting.fit import ModelScore as ModelScore
+    from bdes_framework.fitting.fit import PlayableArms as PlayableArms
     from bdes_framework.fitting.fit import fit as fit
     from bdes_framework.fitting.forecast import Forecast as Forecast
     from bdes_framework.fitting.forecast import forecast as forecast
@@ -140,7 +141,7 @@ _HOMES = {
     "errors": "BdesError ConfigError ContractError InvalidValueError Mistake PluginError"
     " StoreError UnknownNameError",
     "fitting.fisher_scoring": "Mode ScoringRules fisher_scoring",
-    "fitting.fit": "Fit ModelScore fit",
+    "fitting.fit": "Fit ModelScore PlayableArms fit",
     "fitting.forecast": "Forecast forecast",
     "fitting.goodness": "GoodnessOfFit",
     "interfaces": "AnytimePlanner Benchmark BuildContext Diagnostics DiagnosticValue Engine"

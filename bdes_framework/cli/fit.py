@@ -1,21 +1,17 @@
-"""``bdes fit``: from a log of pulls to arms that ``bdes plan`` and experiments take."""
+"""``bdes fit``: estimate the arms of a log, print them, and write them to a file."""
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
-import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from bdes_framework._internal.files import replace_text
 from bdes_framework._internal.text import listed, one_line, quoted
-from bdes_framework.errors import InvalidValueError
+from bdes_framework.experiment.arms import fitted_arms, write_arms
 from bdes_framework.fitting.fit import Fit
 from bdes_framework.fitting.fit import fit as fit_log
 from bdes_framework.fitting.fit_warnings import BLIND
@@ -23,28 +19,42 @@ from bdes_framework.fitting.goodness import SIGNIFICANT
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.parametrisation import RatePrediction
 from bdes_framework.fitting.readers import Columns, read_log
-from bdes_framework.model.instance import Instance, as_rate, as_state
+from bdes_framework.model.instance import as_rate, as_state
 
-_LONGEST_NAME = 40
-_ENDLESS = 10_000
-"""Characters a line, where no terminal wraps it: what is piped is read line by line."""
+_MAX_NAME_LENGTH = 40
+_PIPED_WIDTH = 10_000
+"""Characters per line, where no terminal wraps it: what is piped is read line by line."""
 
 
 @click.command()
 @click.argument("log")
 @click.option("--arm", default="arm", show_default=True, metavar="COLUMN", help="The arm played.")
 @click.option("--reward", default="reward", show_default=True, metavar="COLUMN", help="0 or 1.")
-@click.option("--user", metavar="COLUMN",
-              help="Whose state it was; without it the log is one sequence.")  # fmt: skip
-@click.option("--order", "--time", metavar="COLUMN",
-              help="A number or a moment that increases within a user.")  # fmt: skip
+@click.option(
+    "--user", metavar="COLUMN", help="Whose state it was; without it the log is one sequence."
+)
+@click.option(
+    "--order", "--time", metavar="COLUMN", help="A number or a moment that increases within a user."
+)
 @click.option("--lam", type=float, help="The evolution rate, if it is known.")
-@click.option("--lam-deviation", type=float, metavar="DEVIATION",
-              help="--lam is only a prediction, with this deviation of its logit.")  # fmt: skip
-@click.option("--q0", default="1", show_default=True, metavar="STATE",
-              help="The state each sequence begins at, or 'unknown'.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path),
-              help="Write a .toml or .json file, for 'bdes plan' and experiments.")  # fmt: skip
+@click.option(
+    "--lam-deviation",
+    type=float,
+    metavar="DEVIATION",
+    help="--lam is only a prediction, with this deviation of its logit.",
+)
+@click.option(
+    "--q0",
+    default="1",
+    show_default=True,
+    metavar="STATE",
+    help="The state each sequence begins at, or 'unknown'.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write a .toml or .json file, for 'bdes plan' and experiments.",
+)
 def fit(
     log: str,
     arm: str,
@@ -58,7 +68,7 @@ def fit(
 ) -> None:
     """Estimate r, b and lam from LOG, a CSV or Parquet file of pulls, or - for CSV from a pipe.
 
-    One row a pull, sorted by user and then by order.
+    One row per pull, sorted by user and then by order.
     """
     # All that was asked for is checked before a long file is read.
     if log == "-" and sys.stdin is None:
@@ -81,10 +91,10 @@ def fit(
         found = fit_log(rows, lam=rate, q0=state)
     console = Console()
     if not console.is_terminal:
-        console = Console(width=_ENDLESS)
+        console = Console(width=_PIPED_WIDTH)
     _show(console, found, rows, unused)
     if out is not None:
-        _write(out, found, rows)
+        write_arms(out, fitted_arms(found, rows))
         console.print(Text(f"wrote {out}"))
 
 
@@ -98,14 +108,11 @@ def _check_out(out: Path) -> None:
 
 
 def _rate(lam: float | None, deviation: float | None) -> float | RatePrediction | None:
-    if deviation is not None and lam is None:
-        raise click.UsageError("--lam-deviation needs --lam, the predicted rate")
-    try:
-        if deviation is not None and lam is not None:
-            return RatePrediction(lam, deviation)
-        return None if lam is None else as_rate(lam)
-    except InvalidValueError as error:
-        raise click.UsageError(str(error)) from None
+    if lam is None:
+        if deviation is not None:
+            raise click.UsageError("--lam-deviation needs --lam, the predicted rate")
+        return None
+    return as_rate(lam) if deviation is None else RatePrediction(lam, deviation)
 
 
 def _state(q0: str) -> float | None:
@@ -115,10 +122,7 @@ def _state(q0: str) -> float | None:
         number = float(q0)
     except ValueError:
         raise click.UsageError(f"--q0 needs a number or 'unknown', got {quoted(q0)}") from None
-    try:
-        return as_state(number)
-    except InvalidValueError as error:
-        raise click.UsageError(str(error)) from None
+    return as_state(number)
 
 
 def _show(console: Console, found: Fit, log: Log, unused: list[str]) -> None:
@@ -133,7 +137,7 @@ def _show(console: Console, found: Fit, log: Log, unused: list[str]) -> None:
     for arm, name in enumerate(found.names):
         # Text, not markup: names come from the log.
         cells = (
-            one_line(name, _LONGEST_NAME),
+            one_line(name, _MAX_NAME_LENGTH),
             f"{found.pulls[arm]:,}",
             _number(found.instance.r[arm]),
             _interval(*found.r_interval[arm]),
@@ -181,67 +185,3 @@ def _interval(low: float, high: float) -> str:
 def _number(value: float) -> str:
     """Return four decimals, or, of a b that has no bound to speak of, three digits."""
     return f"{value:.4f}" if value < 1000 else f"{value:.3g}"
-
-
-def _write(out: Path, found: Fit, log: Log) -> None:
-    content = _content(found, log)
-    text = json.dumps(content, indent=2) if out.suffix == ".json" else "\n".join(_toml(content))
-    replace_text(out, text + "\n")
-
-
-def _content(found: Fit, log: Log) -> dict[str, Any]:
-    instance, scale = _playable(found.instance)
-    evolving, stationary = found.evolving, found.stationary
-    return {
-        "r": instance.r.tolist(),
-        "b": instance.b.tolist(),
-        "lam": instance.lam,
-        "q0": instance.q0,
-        "names": list(found.names),
-        "fit": {
-            "rows": log.n_rows,
-            "sequences": log.n_sequences,
-            "pulls": found.pulls.tolist(),
-            "r_interval": np.minimum(found.r_interval * scale, 1.0).tolist(),
-            "b_interval": (found.b_interval / scale).tolist(),
-            "lam_interval": list(found.lam_interval),
-            "log_likelihood": evolving.log_likelihood,
-            "aic": evolving.aic,
-            "aic_without_state": stationary.aic,
-            "bic": evolving.bic,
-            "bic_without_state": stationary.bic,
-            "p_value": found.goodness.p_value,
-            "warnings": list(found.warnings),
-        },
-    }
-
-
-def _playable(instance: Instance) -> tuple[Instance, float]:
-    """Return the same problem in the scale in which its highest state is 1, if it was above.
-
-    Then no r exceeds 1 either, as no probability does, but for rounding: it can be simulated.
-    """
-    scale = max(1.0, instance.q0, float(instance.b.max()))
-    if scale == 1:
-        return instance, scale
-    r, b = np.minimum(instance.r * scale, 1.0), np.minimum(instance.b / scale, 1.0)
-    return Instance(r, b, instance.lam, min(instance.q0 / scale, 1.0)), scale
-
-
-def _toml(content: dict[str, Any]) -> Iterator[str]:
-    yield "# Arms estimated by 'bdes fit', for 'bdes plan' and the arms of an experiment."
-    for key, value in content.items():
-        if isinstance(value, dict):
-            yield ""
-            yield f"[{key}]"
-            yield from (f"{inner} = {_toml_value(given)}" for inner, given in value.items())
-        else:
-            yield f"{key} = {_toml_value(value)}"
-
-
-def _toml_value(value: Any) -> str:
-    """Return numbers, strings and lists of them as TOML.
-
-    JSON's escapes are TOML's, but for the one it leaves alone.
-    """
-    return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("\x7f", "\\u007f")

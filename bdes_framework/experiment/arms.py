@@ -1,25 +1,32 @@
-"""Where an experiment's arms come from: a CSV file, or a generator with a seed.
+"""Arms of an experiment: read from a file, written to one by ``bdes fit``, or generated.
 
 The ``arms`` table of an environment stands for its ``r`` and ``b``; a TOML or JSON file of arms,
 such as ``bdes fit`` writes, may bring ``lam`` and ``q0`` too.
 """
 
 import csv
+import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from attrs import field, frozen
+from attrs import asdict, field, frozen
+from attrs.validators import ge, le
 
 from bdes_framework._internal.arrays import FloatArray
-from bdes_framework._internal.files import read_json, read_toml
+from bdes_framework._internal.files import read_json, read_toml, replace_text
 from bdes_framework._internal.seeding import branch, generator
 from bdes_framework._internal.text import listed, quoted
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.plugin.config_values import structure
 
-MOST_ARMS = 100_000
+if TYPE_CHECKING:  # a fit imports scipy, which takes a while
+    from bdes_framework.fitting.fit import Fit
+    from bdes_framework.fitting.log import Log
+
+MAX_EXPERIMENT_ARMS = 100_000
+_TOML_HEADING = "# Arms estimated by 'bdes fit', for 'bdes plan' and the arms of an experiment.\n"
 
 
 @frozen
@@ -28,15 +35,15 @@ class ArmsFile:
 
     Parameters
     ----------
-    r, b : list of float
+    r, b : list[float]
         One number per arm.
-    lam : float or nothing
+    lam : float | None
         How far one pull moves the state.
-    q0 : float or nothing
+    q0 : float | None
         The state at the first pull.
-    names : list of str or nothing
+    names : list[str] | None
         What the arms are called.
-    fit : table
+    fit : Mapping[str, object]
         What ``bdes fit`` has to say about the numbers above; not needed to use them.
     """
 
@@ -58,46 +65,36 @@ class ArmsConfig:
 
     Parameters
     ----------
-    file : str or nothing
-        Relative to the config file. A CSV file with columns ``r`` and ``b``, one arm a line; or
+    file : str | None
+        Relative to the config file. A CSV file with columns ``r`` and ``b``, one arm per line; or
         a TOML or JSON file with lists ``r`` and ``b``, whose ``lam`` and ``q0``, if it has them,
         count where the environment's table does not say otherwise.
-    generator : "uniform", "click-bait" or "grid", or nothing
+    generator : Literal["uniform", "click-bait", "grid"] | None
         ``uniform``: r and b uniform on [0, 1]. ``click-bait``: anti-correlated, what pays now
         wears people out (b = 1 - r, blurred by ``spread``). ``grid``: all pairs from an even
-        grid on [0, 1], ``n`` points a side.
-    n : int or nothing
-        How many arms, or points a side.
+        grid on [0, 1], ``n`` points per side.
+    n : int | None
+        How many arms, or points per side.
     seed : int
         Which draw of the generator.
-    spread : float in [0, 1]
-        How far click-bait arms may lie from b = 1 - r.
+    spread : float
+        How far click-bait arms may lie from b = 1 - r: from 0 to 1.
     """
 
     file: str | None = None
     generator: Literal["uniform", "click-bait", "grid"] | None = None
     n: int | None = None
-    seed: int = field(default=0)
-    spread: float = field(default=0.2)
-
-    @seed.validator
-    def _counts(self, _: object, value: int) -> None:
-        if value < 0:
-            raise InvalidValueError(f"'seed' must be at least 0, got {value}")
-
-    @spread.validator
-    def _is_a_share(self, _: object, value: float) -> None:
-        if not 0 <= value <= 1:
-            raise InvalidValueError(f"'spread' must lie in [0, 1], got {value}")
+    seed: int = field(default=0, validator=ge(0))
+    spread: float = field(default=0.2, validator=[ge(0), le(1)])
 
     def __attrs_post_init__(self) -> None:
         if (self.file is None) == (self.generator is None):
             raise InvalidValueError("arms need either 'file' or 'generator'")
         needed = self.generator is not None
-        if needed if self.n is None else not 1 <= self.n <= MOST_ARMS:
-            raise InvalidValueError(f"'n' must be an integer from 1 to {MOST_ARMS}")
-        if self.generator == "grid" and self.n is not None and self.n**2 > MOST_ARMS:
-            raise InvalidValueError(f"a grid of {self.n}² arms is over {MOST_ARMS}")
+        if needed if self.n is None else not 1 <= self.n <= MAX_EXPERIMENT_ARMS:
+            raise InvalidValueError(f"'n' must be an integer from 1 to {MAX_EXPERIMENT_ARMS}")
+        if self.generator == "grid" and self.n is not None and self.n**2 > MAX_EXPERIMENT_ARMS:
+            raise InvalidValueError(f"a grid of {self.n}² arms is over {MAX_EXPERIMENT_ARMS}")
 
 
 def make_arms(config: ArmsConfig, base: Path) -> tuple[FloatArray, FloatArray]:
@@ -119,14 +116,48 @@ def make_arms(config: ArmsConfig, base: Path) -> tuple[FloatArray, FloatArray]:
 
 
 def arms_parameters(config: ArmsConfig, base: Path) -> dict[str, object]:
-    """Return what the arms say about an environment: ``r``, ``b``, perhaps ``lam`` and ``q0``."""
-    r, b = make_arms(config, base)
-    found: dict[str, object] = {"r": r, "b": b}
-    if config.file is not None:
-        file = read_arms(base / config.file)
-        found |= {"lam": file.lam} if file.lam is not None else {}
-        found |= {"q0": file.q0} if file.q0 is not None else {}
-    return found
+    """Return an environment's parameters from its arms: ``r``, ``b``, perhaps ``lam``, ``q0``."""
+    if config.file is None:
+        r, b = make_arms(config, base)
+        return {"r": r, "b": b}
+    file = read_arms(base / config.file)
+    rest = {"lam": file.lam, "q0": file.q0}
+    given = {name: value for name, value in rest.items() if value is not None}
+    return {"r": np.array(file.r), "b": np.array(file.b), **given}
+
+
+def fitted_arms(found: "Fit", log: "Log") -> ArmsFile:
+    """Return the arms of a fit, playable, with what the fit says about them."""
+    arms, evolving, stationary = found.playable_arms(), found.evolving, found.stationary
+    instance = arms.instance
+    about: dict[str, object] = {
+        "rows": log.n_rows,
+        "sequences": log.n_sequences,
+        "pulls": found.pulls.tolist(),
+        "r_interval": arms.r_interval.tolist(),
+        "b_interval": arms.b_interval.tolist(),
+        "lam_interval": list(found.lam_interval),
+        "log_likelihood": evolving.log_likelihood,
+        "aic": evolving.aic,
+        "aic_without_state": stationary.aic,
+        "bic": evolving.bic,
+        "bic_without_state": stationary.bic,
+        "p_value": found.goodness.p_value,
+        "warnings": list(found.warnings),
+    }
+    r, b, names = instance.r.tolist(), instance.b.tolist(), list(found.names)
+    return ArmsFile(r, b, instance.lam, instance.q0, names, about)
+
+
+def write_arms(path: Path, arms: ArmsFile) -> None:
+    """Write a .json or .toml file that :func:`read_arms` reads."""
+    content = asdict(arms, filter=lambda _, value: value is not None)
+    if path.suffix == ".json":
+        replace_text(path, json.dumps(content, indent=2) + "\n")
+    else:
+        import tomli_w
+
+        replace_text(path, _TOML_HEADING + tomli_w.dumps(content))
 
 
 def read_arms(path: Path) -> ArmsFile:
@@ -145,8 +176,8 @@ def read_arms(path: Path) -> ArmsFile:
                     f"{path.name}: needs columns 'r' and 'b', has {listed(rows.fieldnames or ())}"
                 )
             for row in rows:
-                if len(r) >= MOST_ARMS:
-                    raise InvalidValueError(f"{path.name}: more than {MOST_ARMS} arms")
+                if len(r) >= MAX_EXPERIMENT_ARMS:
+                    raise InvalidValueError(f"{path.name}: more than {MAX_EXPERIMENT_ARMS} arms")
                 where = f"{path.name}, line {rows.line_num}"
                 r.append(_number(row["r"], "r", where))
                 b.append(_number(row["b"], "b", where))

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 from attrs import AttrsInstance
 
-from bdes_framework.experiment.arms import MOST_ARMS, ArmsConfig
+from bdes_framework.experiment.arms import MAX_EXPERIMENT_ARMS, ArmsConfig
 from bdes_framework.experiment.file import (
     MAX_CHECKPOINTS,
     MAX_HORIZON,
@@ -69,7 +69,7 @@ _LIMITS: Mapping[str, Schema] = {
     "policies": {"items": {"$ref": "#/$defs/policies"}, "minItems": 1},
 }
 _ARMS_LIMITS: Mapping[str, Schema] = {
-    "n": {"minimum": 1, "maximum": MOST_ARMS},
+    "n": {"minimum": 1, "maximum": MAX_EXPERIMENT_ARMS},
     "seed": {"minimum": 0},
     "spread": {"minimum": 0, "maximum": 1},
 }

@@ -1,4 +1,4 @@
-"""From a log of pulls to its parameters: :func:`fit`.
+"""Estimate the parameters of a log of pulls: :func:`fit`.
 
 The estimates are the mode of the posterior in logit coordinates, found by Fisher scoring: the
 likelihood is explicit for every row (see :mod:`likelihood`), one step costs one sweep, and a few
@@ -37,10 +37,10 @@ _NEARLY = 1e-4
 _ROUGHLY = 1e-2
 _FIRST_STEPS = 20
 _SECOND_STEPS = 5
-_MOST_STEPS = 100
+_MAX_STEPS = 100
 _RATES = (0.95, 0.7, 0.4, 0.2, 0.08, 0.03, 0.01)
-_FEWEST_ROWS = 20_000
-_MOST_FIRST_ROWS = 500_000
+_MIN_ROWS = 20_000
+_MAX_FIRST_ROWS = 500_000
 _FIRST_KEPT = 4
 _SECOND_KEPT = 2
 
@@ -74,34 +74,52 @@ class ModelScore:
 
 
 @frozen(eq=False)
+class PlayableArms:
+    """Estimates in a scale in which no r, b or q0 exceeds 1: made by :meth:`Fit.playable_arms`.
+
+    Parameters
+    ----------
+    instance : Instance
+        The estimates.
+    r_interval, b_interval : FloatArray, shape (K, 2)
+        Their 95 % intervals, in the same scale.
+    """
+
+    instance: Instance
+    r_interval: FloatArray
+    b_interval: FloatArray
+
+
+@frozen(eq=False)
 class Fit:
-    """What a log says about its arms: made by :func:`fit`.
+    """Estimates of r, b and lam, with intervals and checks: made by :func:`fit`.
 
     Parameters
     ----------
     instance : Instance
         The estimates, ready for any planner.
-    names : tuple of str
+    names : tuple[str, ...]
         What the arms are called.
-    pulls : array of int, shape (K,)
+    pulls : IntArray, shape (K,)
         How often each arm was played.
-    covariance : array of float, shape (2K+1, 2K+1)
+    covariance : FloatArray, shape (2K+1, 2K+1)
         Of the estimates of r, b and lam, in this order; a known lam has zeros. Where an
         arm has few successes or failures, it says less than the intervals.
-    r_interval, b_interval : arrays of float, shape (K, 2)
+    r_interval, b_interval : FloatArray, shape (K, 2)
         95 % intervals, made in the fit's coordinates; by profile likelihood too, where some
         arm has few successes or failures.
-    lam_interval : pair of float
+    lam_interval : tuple[float, float]
         Twice the same number if lam is known.
     evolving, stationary : ModelScore
         This model, and the one without a state, in which every arm pays its mean.
     goodness : GoodnessOfFit
         Predictions against rewards, by bins.
-    warnings : tuple of str
+    warnings : tuple[str, ...]
         What the log cannot tell.
-    coordinates, centre, deviations : Coordinates, array and matrix
-        The normal posterior that intervals and draws come from: its mean, and a square root
-        of its covariance.
+    coordinates : Coordinates
+        Those of the normal posterior that intervals and draws come from.
+    centre, deviations : FloatArray
+        The mean of that posterior, and a square root of its covariance.
     """
 
     instance: Instance
@@ -125,6 +143,19 @@ class Fit:
         normal = rng.standard_normal((n, self.centre.size))
         return [self.coordinates.instance(self.centre + self.deviations @ z) for z in normal]
 
+    def playable_arms(self) -> PlayableArms:
+        """Return the same problem in the scale in which its highest state is at most 1.
+
+        Then no r exceeds 1 either, as no probability does, but for rounding: it can be simulated.
+        """
+        at = self.instance
+        scale = max(1.0, at.q0, float(at.b.max()))
+        if scale > 1:
+            r, b = np.minimum(at.r * scale, 1.0), np.minimum(at.b / scale, 1.0)
+            at = Instance(r, b, at.lam, min(at.q0 / scale, 1.0))
+        r_interval = np.minimum(self.r_interval * scale, 1.0)
+        return PlayableArms(at, r_interval, self.b_interval / scale)
+
 
 def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None = 1.0) -> Fit:
     """Estimate ``r``, ``b`` and ``lam`` from every row of a log.
@@ -133,9 +164,9 @@ def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None
     ----------
     log : Log
         Arms and rewards, of one sequence or of many independent ones.
-    lam : float, RatePrediction or nothing
+    lam : float | RatePrediction | None
         The evolution rate: known, predicted, or unknown.
-    q0 : float or None
+    q0 : float | None
         The state at which each sequence begins. None if it is unknown but the same for all:
         then states are measured in units of it, so that the fit has ``q0 = 1`` and ``b`` may
         exceed 1. (``(c*r, b/c, q0/c)`` is the same problem for every c.)
@@ -182,13 +213,13 @@ def _search(log: Log, coordinates: Coordinates) -> Mode:
         start = mode_at(part, coordinates, first)
         rough.append(climb(start, part, coordinates, _ROUGHLY, _FIRST_STEPS).theta)
     # Judged on the same rows: what was found on few rows is worse on many, right or wrong.
-    part = log.first(_MOST_FIRST_ROWS)
+    part = log.first(_MAX_FIRST_ROWS)
     rough.sort(key=lambda theta: -objective_at(part, coordinates, theta))
     found: list[Mode] = []
     for rows, kept, tolerance, steps in (
         (part, _FIRST_KEPT, _ROUGHLY, _SECOND_STEPS),
         (log, _SECOND_KEPT, _ROUGHLY, _SECOND_STEPS),
-        (log, 1, _TOLERANCE, _MOST_STEPS),
+        (log, 1, _TOLERANCE, _MAX_STEPS),
     ):
         found = [
             climb(mode_at(rows, coordinates, theta), rows, coordinates, tolerance, steps)
@@ -212,13 +243,13 @@ def _starts(log: Log, coordinates: Coordinates) -> Iterator[tuple[FloatArray, in
         yield theta, log.n_rows
         return
     # Below it, the state hardly moves within any sequence, or any part that is tried first.
-    least = 0.3 / min(log.longest, _MOST_FIRST_ROWS)
+    least = 0.3 / min(log.longest, _MAX_FIRST_ROWS)
     rates = [rate for rate in _RATES if rate > least]
     while rates and rates[-1] / 10 > least:
         rates.append(rates[-1] / 10)
     for rate in [coordinates.lam.lam, *rates]:
         theta[-1] = logit(rate)
-        n_rows = max(_FEWEST_ROWS, 500 * log.n_arms, min(int(100 / rate), _MOST_FIRST_ROWS))
+        n_rows = max(_MIN_ROWS, 500 * log.n_arms, min(int(100 / rate), _MAX_FIRST_ROWS))
         yield theta.copy(), n_rows
 
 
@@ -245,7 +276,7 @@ def _most_likely(log: Log, coordinates: Coordinates, mode: Mode) -> Mode:
     fixed = coordinates.size - 1 if predicted else None
     best = without_prior(mode)
     # Of few rows, the prior decides which hill the estimate is on: the likelihood has others.
-    if not predicted and log.n_rows <= _FEWEST_ROWS:
+    if not predicted and log.n_rows <= _MIN_ROWS:
         others = [mode_at(log, coordinates, theta) for theta, _ in _starts(log, coordinates)]
         found = [
             climb(start, log, coordinates, _ROUGHLY, _FIRST_STEPS, without_prior)
@@ -253,7 +284,7 @@ def _most_likely(log: Log, coordinates: Coordinates, mode: Mode) -> Mode:
         ]
         best = max(found, key=lambda one: one.objective)
     # Towards a boundary each step gains a part of what is left; of many rows, that is little.
-    steps = _MOST_STEPS if log.n_rows <= _MOST_FIRST_ROWS else _FIRST_STEPS
+    steps = _MAX_STEPS if log.n_rows <= _MAX_FIRST_ROWS else _FIRST_STEPS
     return climb(best, log, coordinates, _NEARLY, steps, without_prior, fixed)
 
 
