@@ -4,9 +4,8 @@ The public names, and nothing else. They are resolved when first used (PEP 562),
 importing the package, or asking the command line for help, costs next to nothing.
 """
 
-from typing import TYPE_CHECKING
-
-from bdes_framework._internal.lazy_names import lazy_names
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bdes_framework._internal.arrays import FloatArray as FloatArray
@@ -176,8 +175,22 @@ _HOMES = {
     "experiment.summary": "CellSummary Estimate Result",
     "_internal.arrays": "FloatArray IntArray",
 }
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-__all__, _resolve, __dir__ = lazy_names(__name__, _HOMES)
+__all__ = sorted(_HOME_OF)
+
 
 if not TYPE_CHECKING:  # a type checker would take any misspelt name for an Any
-    __getattr__ = _resolve
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name when it is first used."""
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{home}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

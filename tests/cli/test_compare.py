@@ -99,7 +99,7 @@ def test_a_reader_is_told_of_other_seeds_knowledge_and_versions(folder: Path) ->
     resolved["versions"]["bdes-framework"] = "0.0.1"
     (second / "resolved.json").write_text(json.dumps(resolved))
     done = compared(first, second)
-    assert "different seeds, so replications are not paired" in done.stderr
+    assert "different seeds: their luck differs, so nothing is paired" in done.stderr
     assert "the runs differ in reveal_lam" in done.stderr
     assert "different versions" in done.stderr
     assert all(line.rstrip().endswith(" -") for line in done.stdout.splitlines()[1:])

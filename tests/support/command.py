@@ -1,13 +1,61 @@
-"""The ``bdes`` command, run as people run it: in a process of its own."""
+"""The ``bdes`` command run in this process: most of a process's time would be its start."""
 
+import contextlib
+import io
 import os
+import re
 import subprocess
 import sys
+import traceback
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from unittest import mock
+
+from bdes_framework.cli import main
 
 
-def bdes(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run ``bdes`` with these arguments; output is captured, not checked."""
-    environment = os.environ | {"COLUMNS": "200", "NO_COLOR": "1"}
-    command = [sys.executable, "-c", "from bdes_framework.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment)
+def bdes(
+    *arguments: str,
+    cwd: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+    merged: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run ``bdes`` with these arguments; output is captured, not checked.
+
+    Cells run serially unless arguments or file choose an engine: that changes no number, and
+    saves the start of the workers. ``merged`` puts stderr into stdout, in the order written.
+    """
+    folder = cwd or Path.cwd()
+    serial = ["--engine", "serial"] if _leaves_engine_open(arguments, folder) else []
+    environment = {"COLUMNS": "200", "NO_COLOR": "1", **(settings or {})}
+    status: int | str | None = 0
+    out = io.StringIO()
+    err = out if merged else io.StringIO()
+    with (
+        contextlib.chdir(folder),
+        warnings.catch_warnings(),
+        mock.patch.dict(os.environ, environment),
+        mock.patch.object(sys, "argv", ["bdes", *arguments, *serial]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        warnings.simplefilter("default", UserWarning)  # shown, as it would be to a user
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code
+        except Exception:
+            traceback.print_exc()
+            status = 1
+    return subprocess.CompletedProcess(
+        ["bdes", *arguments], int(status or 0), out.getvalue(), "" if merged else err.getvalue()
+    )
+
+
+def _leaves_engine_open(arguments: tuple[str, ...], folder: Path) -> bool:
+    if arguments[:1] != ("run",) or {"--engine", "--workers", "--help"} & {*arguments}:
+        return False
+    files = [folder / argument for argument in arguments if argument.endswith(".toml")]
+    texts = [file.read_text("utf-8", "replace") for file in files if file.is_file()]
+    return bool(texts) and not any(re.search(r"(?m)^engine\b", text) for text in texts)

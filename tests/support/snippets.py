@@ -24,15 +24,13 @@ import shlex
 import subprocess
 import sys
 import tomllib
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from unittest import mock
 
 from attrs import frozen
 
-from bdes_framework.cli import main
+from tests.support.command import bdes
 
 NOT_RUN = (".", "git", "make", "mypy", "pip", "python", "python3", "source")
 """Commands that pages may show and no test here runs: they set a machine up, or (mypy, on the
@@ -166,7 +164,8 @@ class PageRun:
         if ">" in rest:
             rest, (file,) = rest[: rest.index(">")], rest[rest.index(">") + 1 :]
         if name == "bdes" and not self._search_path:
-            status, printed = self._bdes_here(rest)
+            done = bdes(*rest, cwd=self._folder, settings=self._settings(), merged=True)
+            status, printed = done.returncode, done.stdout
         else:
             status, printed = self._process(name, rest, where)
         shown = f"{where}: {shlex.join(command.arguments)} prints\n{printed}"
@@ -174,35 +173,6 @@ class PageRun:
         assert not command.output or fits(command.output, printed), shown
         if file is not None:
             (self._folder / file).write_text(printed, encoding="utf-8")
-
-    def _bdes_here(self, arguments: Sequence[str]) -> tuple[int, str]:
-        """Run ``bdes`` in this process, as its own would: most of its time there is starting.
-
-        Cells run serially unless the page chooses an engine: that changes no number, and saves
-        the start of the workers.
-        """
-        serial = ["--engine", "serial"] if self._leaves_engine_open(arguments) else []
-        status: int | str | None = 0
-        with (
-            contextlib.chdir(self._folder),
-            warnings.catch_warnings(),
-            mock.patch.dict(os.environ, self._settings()),
-            mock.patch.object(sys, "argv", ["bdes", *arguments, *serial]),
-            contextlib.redirect_stdout(io.StringIO()) as printed,
-            contextlib.redirect_stderr(printed),
-        ):
-            warnings.simplefilter("default", UserWarning)  # shown, as it would be to a reader
-            try:
-                main()
-            except SystemExit as end:
-                status = end.code
-        return int(status or 0), printed.getvalue()
-
-    def _leaves_engine_open(self, arguments: Sequence[str]) -> bool:
-        if arguments[:1] != ["run"] or {"--engine", "--workers"} & {*arguments}:
-            return False
-        file = self._folder / arguments[1]
-        return not (file.exists() and re.search(r"(?m)^engine\b", file.read_text()))
 
     def _process(self, name: str, arguments: Sequence[str], where: str) -> tuple[int, str]:
         programs = {
