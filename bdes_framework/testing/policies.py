@@ -120,26 +120,15 @@ Limits: TypeAlias = Callable[[int], int]
 """From the rounds left to the limit that is asked with."""
 
 
-def all_left(left: int) -> int:
-    """Ask for everything that is left."""
-    return left
-
-
-def one_by_one(left: int) -> int:
-    """Ask for one arm at a time."""
-    return 1
-
-
-def changing(seed: int) -> Limits:
-    """Ask with a limit that changes all the time."""
+def _changing(seed: int) -> Limits:
     rng = np.random.default_rng(seed)
     return lambda left: int(rng.integers(1, min(left, 40) + 1))
 
 
 LIMITS: Mapping[str, Callable[[PolicyScenario], Limits]] = {
-    "with all that is left as limit": lambda scenario: all_left,
-    "one by one": lambda scenario: one_by_one,
-    "a few at a time": lambda scenario: changing(scenario.seed),
+    "with all that is left as limit": lambda scenario: lambda left: left,
+    "one by one": lambda scenario: lambda left: 1,
+    "a few at a time": lambda scenario: _changing(scenario.seed),
 }
 TOGETHER, SINGLY, _ = LIMITS
 
@@ -166,7 +155,7 @@ def play(
     environment: ReferenceEnvironment,
     n: int,
     *,
-    limits: Limits = all_left,
+    limits: Limits = lambda left: left,
     after_tell: AfterTell = lambda given, before: None,
 ) -> Game:
     """Ask, pull and tell for ``n`` rounds.
@@ -261,7 +250,7 @@ def arms_exist(answer: Answer) -> None:
 
 @SUITE.over(*ORDINARY, LONG)
 def same_seed_gives_the_same_arms(subject: Subject, scenario: PolicyScenario) -> None:
-    """Two policies built with one seed and told the same rewards play the same arms."""
+    """Two policies with the same seed and the same rewards play the same arms."""
     again = play_anew(subject, scenario).rounds.arms
     assert_same(arms_of(subject, scenario), again, "the same arms from the same seed", "arm")
 
@@ -281,7 +270,7 @@ def _assert_same_arms_asked(subject: Subject, scenario: PolicyScenario, *ways: s
 
 @SUITE.over(*ORDINARY)
 def replaying_its_log_restores_it(subject: Subject, scenario: PolicyScenario) -> None:
-    """A policy rebuilt half-way, and told the rewards so far, goes on as the first would."""
+    """A policy rebuilt half-way, and given the rewards so far, goes on as the first would."""
     whole = arms_of(subject, scenario)
     half = scenario.horizon // 2
     lost = play(build(subject, scenario), scenario.environment(), half).rounds.arms
@@ -323,7 +312,7 @@ def uses_no_global_random_state(subject: Subject, scenario: PolicyScenario) -> N
 
 
 @SUITE.over(*ORDINARY)
-def rewards_told_are_not_changed(subject: Subject, scenario: PolicyScenario) -> None:
+def tell_does_not_change_rewards(subject: Subject, scenario: PolicyScenario) -> None:
     """Tell leaves the array of rewards as it is."""
 
     def compare(given: FloatArray, before: FloatArray) -> None:
@@ -333,7 +322,7 @@ def rewards_told_are_not_changed(subject: Subject, scenario: PolicyScenario) -> 
 
 
 @SUITE.over(*ORDINARY)
-def rewards_told_are_not_kept(subject: Subject, scenario: PolicyScenario) -> None:
+def tell_does_not_keep_rewards(subject: Subject, scenario: PolicyScenario) -> None:
     """What becomes of the array of rewards after tell makes no difference."""
 
     def overwrite(given: FloatArray, before: FloatArray) -> None:

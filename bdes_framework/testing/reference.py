@@ -1,4 +1,4 @@
-"""What the kit measures others by: a plain environment, plain instances and brute force.
+"""The kit's reference: a plain environment, example instances and brute force.
 
 Nothing here uses a plugin, and brute force uses none of the core's own shortcuts either.
 """
@@ -32,28 +32,19 @@ class ReferenceEnvironment:
     """
 
     def __init__(self, instance: Instance, seed: int, noise_width: float = 0.0) -> None:
-        self._instance = instance
+        self.instance = instance
+        self.n_arms = instance.n_arms
         self._rng = np.random.default_rng([seed, 0])
         self._noise_rng = np.random.default_rng([seed, 1])
         self._noise_width = noise_width
         self._q = np.array([instance.q0])
-
-    @property
-    def n_arms(self) -> int:
-        """How many arms there are."""
-        return self._instance.n_arms
-
-    @property
-    def instance(self) -> Instance:
-        """The instance being played."""
-        return self._instance
 
     def open_rounds(self, n: int) -> World:
         """Draw the random numbers of the next n rounds."""
         noise = np.empty(0)
         if self._noise_width:
             noise = self._noise_rng.uniform(-self._noise_width, self._noise_width, n)
-        instance = self._instance
+        instance = self.instance
         return World(instance.r, instance.b, instance.lam, self._q, self._rng.random(n), noise)
 
     def pull(self, arms: IntArray) -> Outcome:

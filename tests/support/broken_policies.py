@@ -216,10 +216,10 @@ def does(name: str, effect: Callable[[FloatArray], object]) -> None:
 
 does("uses-no-global-random-state.moves-numpy", lambda rewards: np.random.random())  # noqa: NPY002
 does("uses-no-global-random-state.moves-random", lambda rewards: random.random())
-does("rewards-told-are-not-changed", lambda rewards: np.add(rewards, 1, out=rewards))
+does("tell-does-not-change-rewards", lambda rewards: np.add(rewards, 1, out=rewards))
 
 
-@subject("rewards-told-are-not-kept")
+@subject("tell-does-not-keep-rewards")
 class Lazy(Good):
     kept: FloatArray | None = None
 
@@ -273,19 +273,19 @@ class Overshoots(Good):
             super().tell(rewards)
 
 
-def weighs(name: str, weight: Callable[[Good], float]) -> None:
+def divides(name: str, by: Callable[[Good], float]) -> None:
     """Add a policy that divides by something in round 60."""
 
     def choose(self: Good) -> int:
         if self.round == 60:
-            assert 1 / weight(self) > 0
+            assert 1 / by(self) > 0
         return Good.choose(self)
 
     subject.variant(name, Good, choose=choose)
 
 
-weighs("plays-when-nothing-pays", lambda policy: float(policy.sums.sum()))
-weighs("plays-when-everything-pays", lambda policy: float((policy.counts - policy.sums).sum()))
+divides("plays-when-nothing-pays", lambda policy: float(policy.sums.sum()))
+divides("plays-when-everything-pays", lambda policy: float((policy.counts - policy.sums).sum()))
 
 
 # -- optional extras ------------------------------------------------------------------------

@@ -13,8 +13,8 @@ class EpsilonGreedyConfig:
 
     Parameters
     ----------
-    epsilon : float in [0, 1]
-        How often an arm is drawn at random instead.
+    epsilon : float
+        How often an arm is drawn at random instead, in [0, 1].
     """
 
     epsilon: float = 0.1
@@ -38,7 +38,7 @@ class EpsilonGreedy:
     epsilon : float
         How often an arm is drawn at random.
     rng : Generator
-        The only luck it has; with one seed it plays the same arms again.
+        Where all its random numbers come from.
     """
 
     def __init__(self, n_arms: int, epsilon: float, rng: Generator) -> None:

@@ -1,4 +1,4 @@
-"""Does the policy keep the framework's promises, and its own?"""
+"""Tests of epsilon-greedy: the conformance kit, and what the policy itself promises."""
 
 import numpy as np
 import pytest
@@ -32,12 +32,12 @@ def play(policy: Policy, pays: list[float], rounds: int) -> list[int]:
     return arms
 
 
-def test_every_arm_is_tried_before_an_average_decides() -> None:
+def test_every_arm_is_tried_first() -> None:
     arms = play(new_policy(epsilon=0.0), [1.0, 0.0, 0.0, 0.5], rounds=4)
     assert sorted(arms) == [0, 1, 2, 3]
 
 
-def test_without_exploration_the_best_average_is_played() -> None:
+def test_epsilon_0_plays_the_best_average() -> None:
     arms = play(new_policy(epsilon=0.0), [0.2, 0.9, 0.4, 0.1], rounds=50)
     assert set(arms[4:]) == {1}
 
@@ -47,12 +47,12 @@ def test_ties_are_broken_at_random() -> None:
     assert np.bincount(arms, minlength=4).min() > 60
 
 
-def test_epsilon_is_how_often_another_arm_is_drawn() -> None:
+def test_epsilon_is_the_rate_of_random_arms() -> None:
     arms = play(new_policy(epsilon=0.2), [1.0, 0.0, 0.0, 0.0], rounds=1000)
     others = sum(arm != 0 for arm in arms[4:])
     assert 0.10 < others / 996 < 0.20  # 0.2 · 3/4 = 0.15, give or take four deviations
 
 
-def test_an_epsilon_that_is_no_probability_is_refused() -> None:
+def test_epsilon_outside_0_1_raises() -> None:
     with pytest.raises(ConfigError, match=r"epsilon must lie in \[0, 1\]"):
         new_policy(epsilon=1.5)

@@ -56,7 +56,7 @@ def test_exp3p_shows_its_parameters() -> None:
     assert diagnostics_of(build("exp3p", Problem(50, 3)))["gamma"] == 1.0
 
 
-def test_exp3p_stays_a_distribution_after_millions_of_rounds_of_a_sure_thing() -> None:
+def test_exp3p_does_not_overflow_in_long_runs() -> None:
     # eta·G alone passes 790 here, beyond what exp can take.
     horizon = 2_000_000
     world = PLUGINS.environment("bernoulli", seed=1, r=[1.0, 0.0], b=[1.0, 1.0], lam=0.0)
@@ -70,7 +70,7 @@ def test_exp3p_stays_a_distribution_after_millions_of_rounds_of_a_sure_thing() -
     assert np.mean(rewards) > 0.99
 
 
-def test_exp3p_survives_more_arms_than_rounds_and_refuses_rewards_out_of_range() -> None:
+def test_exp3p_with_more_arms_than_rounds() -> None:
     policy = build("exp3p", Problem(100_000, 2))
     for _ in range(2):
         policy.ask(1)
@@ -87,7 +87,7 @@ def test_exp3p_survives_more_arms_than_rounds_and_refuses_rewards_out_of_range()
 
 @pytest.mark.parametrize("lam", [0.0, 1e-4, 0.003, 0.5])
 @pytest.mark.parametrize("n_arms", [1, 2, 5])
-def test_wide_ucb_plays_the_highest_mean_radius_and_drift(lam: float, n_arms: int) -> None:
+def test_wide_ucb_plays_the_highest_index(lam: float, n_arms: int) -> None:
     rewards = (default_rng(8).random((600, n_arms)) < 0.5).astype(float)
     policy = build("wide-ucb", Problem(n_arms, 600, lam))
     history: list[tuple[int, float]] = []
@@ -110,7 +110,7 @@ def test_wide_ucb_plays_the_highest_mean_radius_and_drift(lam: float, n_arms: in
     assert array(diagnostics_of(policy), "plays").sum() == 600
 
 
-def test_wide_ucb_is_ucb1_when_the_state_never_moves() -> None:
+def test_wide_ucb_at_lam_0_is_ucb1() -> None:
     problem = Problem(4, 3_000, 0.0)
     world = [environment(4, 3), environment(4, 3)]
     wide, plain = fused(build("wide-ucb", problem)), fused(build("ucb1", problem))
@@ -118,7 +118,7 @@ def test_wide_ucb_is_ucb1_when_the_state_never_moves() -> None:
     assert play_in_pieces(wide, world[0], pieces) == play_in_pieces(plain, world[1], pieces)
 
 
-def test_wide_ucb_comes_back_to_arms_it_has_not_played_for_long() -> None:
+def test_wide_ucb_returns_to_neglected_arms() -> None:
     def plays(lam: float) -> float:
         world = PLUGINS.environment("bernoulli", seed=1, r=[0.9, 0.3], b=[1.0, 1.0], lam=0.0)
         policy = fused(build("wide-ucb", Problem(2, 50_000, lam)))
