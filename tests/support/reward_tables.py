@@ -10,7 +10,7 @@ NAMES = [entry.name for entry in PLUGINS.entries(Kind.POLICY) if entry.plugin ==
 NEEDED: dict[str, dict[str, object]] = {"fixed-schedule": {"cycle": [0]}}
 
 
-def luck(seed: int = 1) -> Generator:
+def random_generator(seed: int = 1) -> Generator:
     return Generator(SFC64(seed))
 
 
@@ -34,7 +34,7 @@ def arms_played(policy: Policy, table: FloatArray) -> list[int]:
 
 def tables(n_arms: int, horizon: int) -> dict[str, FloatArray]:
     """Return tables of rewards: clicks, fractions, a gap, a change, and nothing but ties."""
-    rng = luck(n_arms * 1000 + horizon)
+    rng = random_generator(n_arms * 1000 + horizon)
     means = np.linspace(0.2, 0.8, n_arms)
     changing = np.where(np.arange(horizon)[:, None] < horizon / 2, means, means[::-1])
     return {

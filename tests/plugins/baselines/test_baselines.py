@@ -13,101 +13,98 @@ from numpy.random import Generator
 from bdes_baselines.aae import Aae
 from bdes_baselines.discounted_ucb import DiscountedUcb
 from bdes_baselines.discounted_ucb import best_gamma as best_discount
-from bdes_baselines.exp3 import Exp3, best_gamma
+from bdes_baselines.exp3 import Exp3, Exp3Config, best_gamma
 from bdes_baselines.non_adaptive import Uniform
 from bdes_baselines.sliding_window_ucb import SlidingWindowUcb, best_window
 from bdes_baselines.thompson import Thompson, Uniforms
 from bdes_baselines.ucb1 import Ucb1
-from bdes_framework import (
-    FloatArray,
-    HasDiagnostics,
-    IntArray,
-    InvalidValueError,
-    Policy,
-)
+from bdes_framework import ConfigError, FloatArray, InvalidValueError, Policy, Problem
 from tests.support import textbook
-from tests.support.reward_tables import arms_played, build, luck, tables
+from tests.support.fused import (
+    BASELINES,
+    NOISES,
+    Case,
+    assert_same_diagnostics,
+    diagnostics_of,
+    environment,
+    play_in_pieces,
+    policy_for,
+)
+from tests.support.reward_tables import NAMES, arms_played, build, random_generator, tables
 
 SIZES = [(1, 1), (1, 30), (2, 1), (5, 3), (2, 250), (7, 300)]
 
-# -- against the papers ---------------------------------------------------------------------
+# -- against the papers, and fused against asking -------------------------------------------
 
-Textbook = Callable[[FloatArray], list[int]]
+OurPolicy = Callable[..., Policy]
+Textbook = Callable[..., list[int]]
+PAPERS: list[tuple[OurPolicy, Textbook, list[tuple[float, ...]]]] = [
+    (Ucb1, textbook.ucb1, [(2.0,), (0.3,)]),
+    (Aae, textbook.aae, [(1.0,), (0.01,)]),
+    (Exp3, textbook.exp3, [(0.05,), (0.6,), (1.0,)]),
+    (DiscountedUcb, textbook.discounted_ucb, [(1.0, 0.6, 0.95), (0.5, 1.0, 1.0), (1.0, 0.1, 0.5)]),
+    (
+        SlidingWindowUcb,
+        textbook.sliding_window_ucb,
+        [(1.0, 0.6, 40), (0.5, 1.0, 1000), (1.0, 0.6, 4), (1.0, 0.6, 1)],
+    ),
+    (Thompson, textbook.thompson, [(1.0, 1.0), (0.5, 0.5), (2.5, 0.7), (30.0, 4.0)]),
+]
 
 
-def assert_same_arms(ours: Callable[[int], Policy], paper: Textbook) -> None:
+def assert_same_arms(
+    policy: OurPolicy, paper: Textbook, parameters: tuple[float, ...], sizes: list[tuple[int, int]]
+) -> None:
     """Compare the arms played on every table of every size."""
-    for n_arms, horizon in SIZES:
+    is_random = policy in (Exp3, Thompson)
+    for n_arms, horizon in sizes:
         for name, table in tables(n_arms, horizon).items():
-            played = arms_played(ours(n_arms), table)
-            assert played == paper(table), f"K = {n_arms}, T = {horizon}, {name}"
+            rngs = [random_generator(3)] if is_random else []
+            uniforms = [random_generator(3).random] if is_random else []
+            played = arms_played(policy(n_arms, *parameters, *rngs), table)
+            expected = paper(table, *parameters, *uniforms)
+            assert played == expected, f"K = {n_arms}, T = {horizon}, {name}"
 
 
-@pytest.mark.parametrize("exploration", [2.0, 0.3])
-def test_ucb1_plays_what_the_paper_says(exploration: float) -> None:
-    assert_same_arms(
-        lambda n_arms: Ucb1(n_arms, exploration), lambda table: textbook.ucb1(table, exploration)
-    )
-
-
-@pytest.mark.parametrize("delta", [1.0, 0.01])
-def test_aae_plays_what_the_paper_says(delta: float) -> None:
-    assert_same_arms(lambda n_arms: Aae(n_arms, delta), lambda table: textbook.aae(table, delta))
-
-
-@pytest.mark.parametrize("gamma", [0.05, 0.6, 1.0])
-def test_exp3_plays_what_the_paper_says(gamma: float) -> None:
-    assert_same_arms(
-        lambda n_arms: Exp3(n_arms, gamma, luck(3)),
-        lambda table: textbook.exp3(table, gamma, luck(3).random),
-    )
+@pytest.mark.parametrize(
+    ("policy", "paper", "parameters"),
+    [(policy, paper, each) for policy, paper, every in PAPERS for each in every],
+)
+def test_arms_are_those_of_the_paper(
+    policy: OurPolicy, paper: Textbook, parameters: tuple[float, ...]
+) -> None:
+    assert_same_arms(policy, paper, parameters, SIZES)
 
 
 @pytest.mark.parametrize("gamma", [0.05, 0.2])
-def test_exp3_plays_what_the_paper_says_however_often_its_sums_are_corrected(gamma: float) -> None:
-    for name, table in tables(n_arms=3, horizon=5000).items():
-        paper = textbook.exp3(table, gamma, luck(3).random)
-        assert arms_played(Exp3(3, gamma, luck(3)), table) == paper, name
+def test_exp3_corrects_its_sums_without_effect(gamma: float) -> None:
+    assert_same_arms(Exp3, textbook.exp3, (gamma,), [(3, 5000)])
 
 
-@pytest.mark.parametrize(
-    ("bound", "xi", "gamma"), [(1.0, 0.6, 0.95), (0.5, 1.0, 1.0), (1.0, 0.1, 0.5)]
-)
-def test_discounted_ucb_plays_what_the_paper_says(bound: float, xi: float, gamma: float) -> None:
-    assert_same_arms(
-        lambda n_arms: DiscountedUcb(n_arms, bound, xi, gamma),
-        lambda table: textbook.discounted_ucb(table, bound, xi, gamma),
-    )
-
-
-@pytest.mark.parametrize(
-    ("bound", "xi", "tau"), [(1.0, 0.6, 40), (0.5, 1.0, 1000), (1.0, 0.6, 4), (1.0, 0.6, 1)]
-)
-def test_sliding_window_ucb_plays_what_the_paper_says(bound: float, xi: float, tau: int) -> None:
-    assert_same_arms(
-        lambda n_arms: SlidingWindowUcb(n_arms, bound, xi, tau),
-        lambda table: textbook.sliding_window_ucb(table, bound, xi, tau),
-    )
-
-
-@pytest.mark.parametrize(("alpha", "beta"), [(1.0, 1.0), (0.5, 0.5), (2.5, 0.7), (30.0, 4.0)])
-def test_thompson_plays_what_the_paper_says(alpha: float, beta: float) -> None:
-    assert_same_arms(
-        lambda n_arms: Thompson(n_arms, alpha, beta, luck(8)),
-        lambda table: textbook.thompson(table, alpha, beta, luck(8).random),
-    )
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("case", BASELINES)
+def test_fused_rounds_equal_ask_and_tell(case: Case, noise: object) -> None:
+    # Long enough for sums and buffered draws to be made afresh.
+    pieces = [(True, 1), (False, 40), (True, 60), (False, 1), (True, 16_900), (False, 9)]
+    for n_arms, turns in ((4, pieces[-3:] if noise else pieces), (1, pieces[:4])):
+        problem = Problem(n_arms, sum(n for _, n in turns))
+        mixed, asked = (policy_for(case, problem, seed=3) for _ in range(2))
+        played = play_in_pieces(mixed, environment(n_arms, 3, noise), turns)
+        whole = [(False, problem.horizon)]
+        assert played == play_in_pieces(asked, environment(n_arms, 3, noise), whole)
+        assert_same_diagnostics(mixed, asked)
 
 
 # -- one by one -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["ucb1", "discounted-ucb", "sliding-window-ucb", "aae"])
-def test_unplayed_arms_come_first_and_ties_go_to_the_lowest_arm(name: str) -> None:
+def test_ties_go_to_the_lowest_arm(name: str) -> None:
     arms = arms_played(build(name, 4, 8), np.zeros((8, 4)))
     assert arms == [0, 1, 2, 3, 0, 1, 2, 3]
 
 
-def test_ucb1_returns_to_a_neglected_arm_when_the_logarithm_has_grown() -> None:
+def test_ucb1_returns_to_a_neglected_arm() -> None:
     table = np.tile([1.0, 0.0], (2000, 1))
     pulls = np.flatnonzero(np.array(arms_played(Ucb1(2, 2.0), table)) == 1)
     # With n pulls of arm 1 it is due when 1 + sqrt(2 ln t/(t - n)) < sqrt(2 ln t/n).
@@ -119,9 +116,8 @@ def test_ucb1_returns_to_a_neglected_arm_when_the_logarithm_has_grown() -> None:
 @pytest.mark.parametrize(("n_arms", "horizon"), [(2, 1), (2, 100), (10, 10**6), (1, 50)])
 def test_exp3_takes_gamma_from_the_horizon(n_arms: int, horizon: int) -> None:
     policy = build("exp3", n_arms, horizon)
-    assert isinstance(policy, HasDiagnostics)
     expected = min(1, math.sqrt(n_arms * math.log(n_arms) / ((math.e - 1) * horizon)))
-    assert policy.diagnostics()["gamma"] == best_gamma(n_arms, horizon) == expected
+    assert diagnostics_of(policy)["gamma"] == best_gamma(n_arms, horizon) == expected
 
 
 LARGEST_UNIFORM = 1 - 2**-53
@@ -134,11 +130,11 @@ class AlmostOne:
         return LARGEST_UNIFORM if size is None else np.full(size, LARGEST_UNIFORM)
 
 
-def test_exp3_takes_the_last_arm_when_probabilities_round_to_less_than_the_draw() -> None:
+def test_exp3_takes_the_last_arm_beyond_rounding() -> None:
     rounded_down = 0
     for n_arms in range(2, 100):
         policy = Exp3(n_arms, 0.3, cast(Generator, AlmostOne()))
-        total = np.cumsum(policy.diagnostics()["probabilities"])[-1]
+        total = np.cumsum(diagnostics_of(policy)["probabilities"])[-1]
         rounded_down += bool(total <= LARGEST_UNIFORM)
         assert policy.ask(1).tolist() == [n_arms - 1]
     assert rounded_down > 10
@@ -148,7 +144,7 @@ def test_exp3_takes_the_last_arm_when_probabilities_round_to_less_than_the_draw(
     ("horizon", "changes", "bound", "gamma"),
     [(10_000, 1, 1.0, 1 - 0.01 / 4), (10_000, 4, 1.0, 1 - 0.02 / 4), (1, 1, 0.1, 0.5)],
 )
-def test_discounted_ucb_takes_gamma_from_the_horizon(
+def test_discounted_ucb_takes_gamma_from_horizon(
     horizon: int, changes: int, bound: float, gamma: float
 ) -> None:
     assert best_discount(bound, changes, horizon) == pytest.approx(gamma, rel=1e-15)
@@ -158,31 +154,30 @@ def test_discounted_ucb_takes_gamma_from_the_horizon(
     ("horizon", "changes", "n_arms", "tau"),
     [(10_000, 1, 5, 607), (10_000, 4, 5, 304), (100, 1, 60, 60), (1, 1, 3, 3), (2, 1, 1, 2)],
 )
-def test_sliding_window_ucb_takes_tau_from_the_horizon(
+def test_sliding_window_takes_tau_from_horizon(
     horizon: int, changes: int, n_arms: int, tau: int
 ) -> None:
     assert best_window(1.0, changes, n_arms, horizon) == tau
     policy = build("sliding-window-ucb", n_arms, horizon, changes=changes)
-    assert isinstance(policy, HasDiagnostics)
-    assert policy.diagnostics()["tau"] == min(tau, horizon)
+    assert diagnostics_of(policy)["tau"] == min(tau, horizon)
 
 
-def test_discounted_ucb_plays_an_arm_again_whose_count_underflowed() -> None:
+def test_discounted_ucb_replays_underflowed_arm() -> None:
     table = np.tile([1.0, 0.0], (200, 1))
     policy = DiscountedUcb(2, 1.0, 1e-300, 1e-9)  # no exploration: 1e-9^36 is 0
     arms = arms_played(policy, table)
     assert 2 <= arms.count(1) < 20
-    diagnostics = policy.diagnostics()
+    diagnostics = diagnostics_of(policy)
     assert all(np.isfinite(diagnostics[key]).all() for key in ("counts", "means"))
 
 
-def test_a_window_s_sums_do_not_drift() -> None:
-    table = luck(2).random((3000, 3))
+def test_window_sums_do_not_drift() -> None:
+    table = random_generator(2).random((3000, 3))
     table[-100:] *= 1e-14  # what rounding left of the earlier rewards would show
     policy = SlidingWindowUcb(3, 1.0, 0.6, 30)
     arms = np.array(arms_played(policy, table))[-30:]
     last = table[-30:][np.arange(30), arms]
-    means = policy.diagnostics()["means"]
+    means = diagnostics_of(policy)["means"]
     assert isinstance(means, np.ndarray)
     for arm in range(3):
         exact = math.fsum(last[arms == arm]) / (arms == arm).sum()
@@ -190,8 +185,8 @@ def test_a_window_s_sums_do_not_drift() -> None:
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=40), st.integers(0, 9))
-def test_uniforms_are_read_in_order_however_they_are_refilled(reads: list[int], seed: int) -> None:
-    buffer = Uniforms(luck(seed), size=4)
+def test_uniforms_are_read_in_order(reads: list[int], seed: int) -> None:
+    buffer = Uniforms(random_generator(seed), size=4)
     seen: list[float] = []
     for n in reads:
         while buffer.values.size - buffer.cursor[0] < n:
@@ -199,21 +194,21 @@ def test_uniforms_are_read_in_order_however_they_are_refilled(reads: list[int], 
         first = int(buffer.cursor[0])
         seen += buffer.values[first : first + n].tolist()
         buffer.cursor[0] += n
-    assert seen == luck(seed).random(len(seen)).tolist()
+    assert seen == random_generator(seed).random(len(seen)).tolist()
 
 
-def test_thompson_plays_more_arms_than_its_buffer_has_draws() -> None:
+def test_thompson_with_more_arms_than_buffer() -> None:
     n_arms = 9000
     policy = build("thompson", n_arms, 3)
     arms = arms_played(policy, np.zeros((3, n_arms)))
     assert len(set(arms)) == 3
 
 
-def test_thompson_counts_a_fraction_as_part_success_part_failure() -> None:
-    policy = Thompson(1, 1.0, 2.0, luck())
+def test_thompson_splits_a_fractional_reward() -> None:
+    policy = Thompson(1, 1.0, 2.0, random_generator())
     policy.ask(1)
     policy.tell(np.array([0.25]))
-    assert policy.diagnostics() == {"alpha": np.array([1.25]), "beta": np.array([2.75])}
+    assert diagnostics_of(policy) == {"alpha": np.array([1.25]), "beta": np.array([2.75])}
 
 
 @pytest.mark.parametrize(
@@ -226,35 +221,34 @@ def test_thompson_counts_a_fraction_as_part_success_part_failure() -> None:
         ([0], list(range(3)) * 5, [0, 0, 1, 2, 0, 1, 2, 0]),
     ],
 )
-def test_a_fixed_schedule_plays_its_head_and_then_its_cycle(
+def test_fixed_schedule_plays_head_then_cycle(
     head: list[int], cycle: list[int], expected: list[int]
 ) -> None:
     policy = build("fixed-schedule", 3, 8, head=head, cycle=cycle)
     assert arms_played(policy, np.zeros((8, 3))) == expected
 
 
-def test_a_fixed_schedule_shows_itself_and_how_far_it_has_come() -> None:
+def test_fixed_schedule_diagnostics() -> None:
     policy = build("fixed-schedule", 3, 1000, head=[2, 2], cycle=[0, 1])
-    assert isinstance(policy, HasDiagnostics)
     policy.tell(np.zeros(policy.ask(7).size))
-    assert policy.diagnostics() == {"schedule": "2 2 · (0 1) × 499", "done": 7}
+    assert diagnostics_of(policy) == {"schedule": "2 2 · (0 1) × 499", "done": 7}
 
 
-def test_a_fixed_schedule_with_an_arm_that_does_not_exist_is_refused() -> None:
+def test_fixed_schedule_rejects_missing_arm() -> None:
     with pytest.raises(InvalidValueError, match="plays arm 3, but arms go from 0 to 2"):
         build("fixed-schedule", 3, 8, cycle=[0, 3])
 
 
 @pytest.mark.parametrize("name", ["fixed-schedule", "uniform", "aae"])
-def test_no_limit_makes_a_block_that_fills_the_memory(name: str) -> None:
+def test_blocks_are_bounded_at_any_limit(name: str) -> None:
     policy = build(name, 1, 10**12)
     for _ in range(3):
-        block: IntArray = policy.ask(10**12)
+        block = policy.ask(10**12)
         assert 1 <= block.size <= 1 << 16
         policy.tell(np.zeros(block.size))
 
 
-def test_a_fixed_schedule_of_a_trillion_rounds_is_where_arithmetic_says() -> None:
+def test_fixed_schedule_of_a_trillion_rounds() -> None:
     policy = build("fixed-schedule", 7, 10**12, head=[6] * 5, cycle=[0, 1, 2, 3, 4])
     done = 0
     for limit in (1, 3, 70_000, 12, 10**12):
@@ -274,20 +268,77 @@ def test_uniform_draws_every_arm_equally_often() -> None:
 
 
 @pytest.mark.parametrize("n_arms", [1, 3, 7, 2**31 - 1, 2**40 + 1, 2**52])
-def test_the_largest_draw_makes_uniform_play_the_last_arm(n_arms: int) -> None:
+def test_uniform_plays_last_arm_at_largest_draw(n_arms: int) -> None:
     policy = Uniform(n_arms, cast(Generator, AlmostOne()))
     assert policy.ask(2).tolist() == [n_arms - 1, n_arms - 1]
 
 
 @pytest.mark.parametrize("name", ["discounted-ucb", "sliding-window-ucb"])
-def test_forgetting_pays_when_the_arms_change(name: str) -> None:
+def test_forgetting_pays_when_arms_change(name: str) -> None:
     # After 3000 rounds the best arm becomes the worst, but its mean stays the highest.
     horizon = 5000
     first = np.arange(horizon)[:, None] < 3000
     means = np.where(first, [0.9, 0.5], [0.1, 0.5])
-    table = (luck(11).random((horizon, 2)) < means).astype(float)
+    table = (random_generator(11).random((horizon, 2)) < means).astype(float)
 
     def earned(policy: Policy) -> float:
         return float(table[np.arange(horizon), arms_played(policy, table)].sum())
 
     assert earned(build(name, 2, horizon)) > earned(build("ucb1", 2, horizon)) + 300
+
+
+# -- diagnostics and rejected values --------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"fixed-schedule", "uniform"}))
+def test_diagnostics_are_copies_of_arrays(name: str) -> None:
+    policy = build(name, 3, 100)
+    arms_played(policy, tables(3, 100)["clicks"])
+    arrays = [x for x in diagnostics_of(policy).values() if isinstance(x, np.ndarray)]
+    assert arrays
+    kept = np.array(arrays[0])
+    for values in arrays:
+        assert np.isfinite(values).all()
+        values.fill(-7)
+    again = [x for x in diagnostics_of(policy).values() if isinstance(x, np.ndarray)]
+    np.testing.assert_array_equal(again[0], kept)
+    assert not any((values == -7).any() for values in again)
+
+
+@pytest.mark.parametrize("name", ["exp3", "thompson"])
+@pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan, math.inf])
+def test_tell_rejects_rewards_outside_0_1(name: str, bad: float) -> None:
+    policy = build(name, 3, 100)
+    policy.ask(1)
+    with pytest.raises(InvalidValueError, match=f"rewards must .* got {bad!r}"):
+        policy.tell(np.array([bad]))
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("ucb1", {"exploration": 0.0}, "'exploration' must be > 0"),
+        ("ucb1", {"exploration": math.inf}, "'exploration' must be < inf"),
+        ("aae", {"delta": 0.0}, "'delta' must be >= 1e-300"),
+        ("aae", {"delta": 1.5}, "'delta' must be <= 1"),
+        ("exp3", {"gamma": 0.0}, "'gamma' must be >= 1e-09"),
+        ("exp3", {"gamma": 1.01}, "'gamma' must be <= 1"),
+        ("thompson", {"alpha": 0.0}, "'alpha' must be >= 1e-09"),
+        ("thompson", {"beta": math.inf}, "'beta' must be <= 1"),
+        ("discounted-ucb", {"gamma": 1.5}, "'gamma' must be <= 1"),
+        ("discounted-ucb", {"B": -1.0}, "'B' must be > 0"),
+        ("discounted-ucb", {"changes": 0}, "'changes' must be >= 1"),
+        ("sliding-window-ucb", {"xi": 0.0}, "'xi' must be > 0"),
+        ("sliding-window-ucb", {"tau": 0}, "'tau' must be >= 1"),
+        ("fixed-schedule", {"cycle": []}, "cycle needs at least one arm"),
+        ("fixed-schedule", {"cycle": [0, -1]}, "arms are integers counted from 0, got -1"),
+    ],
+)
+def test_bad_parameters_are_named(name: str, parameters: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build(name, 3, 100, **parameters)
+
+
+def test_config_rejects_bool_for_a_number() -> None:
+    with pytest.raises(InvalidValueError, match="'gamma' must be a number: True"):
+        Exp3Config(gamma=True)
