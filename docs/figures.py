@@ -1,4 +1,4 @@
-"""Draws the pictures of README and docs from the library itself: ``make figures``.
+"""Draw the pictures of README and docs from the library itself: ``make figures``.
 
 Runs of the worked examples are drawn as ``bdes plot`` would draw them. The paper's pictures are
 drawn by ``make paper``.
@@ -27,12 +27,13 @@ SCHEDULES = {
     "quality only": [1],
     "two of quality, then click-bait": [1, 1, 0],
 }
+STYLE: dict[str, Any] = {"font": "sans-serif", "background": "white"}
 # Okabe and Ito's palette: told apart by people who do not see all colours.
-COLOURS = ["#D55E00", "#0072B2", "#009E73"]
+RED, BLUE, GREEN, ORANGE, SKY = "#D55E00", "#0072B2", "#009E73", "#E69F00", "#56B4E9"
 
 
 def click_bait() -> alt.HConcatChart:
-    """Three schedules on one instance: the audience's state, and what each earns."""
+    """Return three schedules on one instance: the audience's state, and what each earns."""
     instance = Instance(r=[0.9, 0.3], b=[0.1, 1.0], lam=0.3)
     rows = []
     for name, cycle in SCHEDULES.items():
@@ -45,23 +46,19 @@ def click_bait() -> alt.HConcatChart:
         ]
     colour = alt.Color(
         "schedule:N",
-        scale=alt.Scale(domain=list(SCHEDULES), range=COLOURS),
+        scale=alt.Scale(domain=list(SCHEDULES), range=[RED, BLUE, GREEN]),
         legend=alt.Legend(orient="bottom", title=None, labelLimit=300),
     )
-    base = alt.Chart(alt.InlineData(values=rows, name="paths")).encode(
-        x=alt.X("round:Q", title="round", scale=alt.Scale(domain=[1, PULLS])), color=colour
-    )
-    state = base.mark_line(strokeWidth=2.5).encode(
-        y=alt.Y("state:Q", title="state q of the audience", scale=alt.Scale(domain=[0, 1]))
-    )
-    clicks = base.mark_line(strokeWidth=2.5).encode(
-        y=alt.Y("clicks:Q", title="expected clicks so far")
-    )
-    size = {"width": 330, "height": 220}
+    x = alt.X("round:Q", title="round", scale=alt.Scale(domain=[1, PULLS]))
+    base = alt.Chart(alt.InlineData(values=rows, name="paths")).encode(x=x, color=colour)
+    line = base.mark_line(strokeWidth=2.5).properties(width=330, height=220)
+    unit = alt.Scale(domain=[0, 1])
+    state = line.encode(y=alt.Y("state:Q", title="state q of the audience", scale=unit))
+    clicks = line.encode(y=alt.Y("clicks:Q", title="expected clicks so far"))
     both: alt.HConcatChart = alt.hconcat(
-        state.properties(title="Click-bait wears the audience out", **size),
-        clicks.properties(title="A mix of both earns the most", **size),
-    ).configure(font="sans-serif", background="white")
+        state.properties(title="Click-bait wears the audience out"),
+        clicks.properties(title="A mix of both earns the most"),
+    ).configure(**STYLE)
     return both
 
 
@@ -71,7 +68,7 @@ TYPES = ["outrage", "celebrities", "friends", "long reads"]
 
 
 def feed() -> alt.VConcatChart:
-    """One session of the feed example: which type stands in which slot, and the reader's state."""
+    """Return one session of the feed example: the type in each slot, and the reader's state."""
     readers = Instance(r=[0.8, 0.5, 0.3, 0.2], b=[0.05, 0.3, 0.6, 1.0], lam=0.1)
     arms = load_plugins().planner("certified").plan(readers, SLOTS).arms
     feeds = {"planned": arms, "one of each": Schedule.cycle([0, 1, 2, 3], SLOTS).arms}
@@ -82,44 +79,28 @@ def feed() -> alt.VConcatChart:
             zip(readers.states(played).tolist(), played.tolist(), strict=True)
         )
     ]
-    data = alt.InlineData(values=rows, name="feeds")
-    slots = (
-        alt.Chart(data)
-        .mark_rect(stroke="white")
-        .encode(
-            x=alt.X("slot:O", title=None, axis=None),
-            y=alt.Y("feed:N", title=None, sort=list(feeds)),
-            color=alt.Color(
-                "type:N",
-                scale=alt.Scale(domain=TYPES, range=["#D55E00", "#E69F00", "#56B4E9", "#0072B2"]),
-                legend=alt.Legend(orient="top", title=None),
-            ),
-        )
-        .properties(width=640, height=60)
+    base = alt.Chart(alt.InlineData(values=rows, name="feeds"))
+    colours = alt.Scale(domain=TYPES, range=[RED, ORANGE, SKY, BLUE])
+    top, bottom = (alt.Legend(orient=side, title=None) for side in ("top", "bottom"))
+    slots = base.mark_rect(stroke="white").encode(
+        x=alt.X("slot:O", title=None, axis=None),
+        y=alt.Y("feed:N", title=None, sort=list(feeds)),
+        color=alt.Color("type:N", scale=colours, legend=top),
     )
-    ticks = [1, *range(5, SLOTS + 1, 5)]
-    state = (
-        alt.Chart(data)
-        .mark_line(strokeWidth=2.5, color="#333333")
-        .encode(
-            x=alt.X(
-                "slot:O", title="slot of the session", axis=alt.Axis(values=ticks, labelAngle=0)
-            ),
-            y=alt.Y("state:Q", title="state q of the reader", scale=alt.Scale(domain=[0, 1])),
-            strokeDash=alt.StrokeDash(
-                "feed:N", sort=list(feeds), legend=alt.Legend(title=None, orient="bottom")
-            ),
-        )
-        .properties(width=640, height=200)
+    axis = alt.Axis(values=[1, *range(5, SLOTS + 1, 5)], labelAngle=0)
+    state = base.mark_line(strokeWidth=2.5, color="#333333").encode(
+        x=alt.X("slot:O", title="slot of the session", axis=axis),
+        y=alt.Y("state:Q", title="state q of the reader", scale=alt.Scale(domain=[0, 1])),
+        strokeDash=alt.StrokeDash("feed:N", sort=list(feeds), legend=bottom),
     )
-    both: alt.VConcatChart = alt.vconcat(slots, state, spacing=10).configure(
-        font="sans-serif", background="white", padding=10
-    )
+    both: alt.VConcatChart = alt.vconcat(
+        slots.properties(width=640, height=60), state.properties(width=640, height=200), spacing=10
+    ).configure(padding=10, **STYLE)
     return both
 
 
 def calibration() -> alt.TopLevelMixin:
-    """The measured curves of the calibration page, and what was fitted to them."""
+    """Return the measured curves of the calibration page, and those fitted to them."""
     page: dict[str, Any] = {}
     code = next(s.text for s in snippets_of(DOCS / "calibration.md") if s.language == "python")
     exec(code.partition("\nfor fit in")[0], page)  # noqa: S102 - the page's own first block
@@ -131,36 +112,32 @@ def calibration() -> alt.TopLevelMixin:
             {"ad": name, "exposures": t, "ctr": y, "low": y - e, "high": y + e}
             for t, y, e in zip(page["exposures"], rates.tolist(), errors.tolist(), strict=True)
         ]
+        times = [t / 4 for t in range(4 * page["exposures"][-1] + 1)]
+        shares = [fit.ratio + (1 - fit.ratio) * (1 - fit.lam) ** t for t in times]
         lines += [
-            {"ad": name, "exposures": t / 4, "ctr": fit.level0 * (
-                fit.ratio + (1 - fit.ratio) * (1 - fit.lam) ** (t / 4))}
-            for t in range(4 * page["exposures"][-1] + 1)
-        ]  # fmt: skip
+            {"ad": name, "exposures": t, "ctr": fit.level0 * share}
+            for t, share in zip(times, shares, strict=True)
+        ]
     x = alt.X("exposures:Q", title="exposures so far")
     y = alt.Y("ctr:Q", title=CTR, axis=alt.Axis(format=".1%"))
-    colour = alt.Color(
-        "ad:N",
-        scale=alt.Scale(domain=["loud", "calm"], range=["#D55E00", "#0072B2"]),
-        legend=None,
-    )
-    measured = alt.Chart(alt.InlineData(values=dots, name="measured")).encode(x=x, color=colour)
-    fitted = alt.Chart(alt.InlineData(values=lines, name="fitted"))
-    names = (
-        alt.Chart(alt.InlineData(values=[lines[len(lines) // 2 - 1], lines[-1]], name="names"))
-        .mark_text(align="left", dx=8, fontSize=13)
-        .encode(x=x, y=y, color=colour, text="ad:N")
+    scale = alt.Scale(domain=["loud", "calm"], range=[RED, BLUE])
+    colour = alt.Color("ad:N", scale=scale, legend=None)
+    ends = [lines[len(lines) // 2 - 1], lines[-1]]
+    measured, fitted, names = (
+        alt.Chart(alt.InlineData(values=rows, name=name)).encode(x=x, color=colour)
+        for name, rows in (("measured", dots), ("fitted", lines), ("names", ends))
     )
     chart: alt.TopLevelMixin = (
         alt.layer(
             measured.mark_rule().encode(y=alt.Y("low:Q", title=CTR), y2="high:Q"),
             measured.mark_point(filled=True, size=45, opacity=1).encode(y=y),
-            fitted.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour),
-            names,
+            fitted.mark_line(strokeWidth=2).encode(y=y),
+            names.mark_text(align="left", dx=8, fontSize=13).encode(y=y, text="ad:N"),
         )
         .properties(
             width=460, height=250, title="Dots: measured, with 95 % intervals; lines: fitted"
         )
-        .configure(font="sans-serif", background="white", padding=10)
+        .configure(padding=10, **STYLE)
     )
     return chart
 
@@ -173,17 +150,16 @@ RUNS = {
     "feed": {"feed-final": ("final", Choice())},
     "rebounding": {"rebounding-final": ("final", Choice())},
 }
-"""What is drawn of the runs of examples: the file, the chart, and which part of it."""
+"""The pictures of the examples' runs: the file, the chart, and which part of it."""
 
 
 def draw_run(file: Path, folder: Path, pictures: Mapping[str, tuple[str, Choice]]) -> None:
     """Run an experiment and draw it."""
-    run = run_experiment(file, out=folder)
-    data = RunData(run)
-    for name, (chart, choice) in pictures.items():
-        drawn = picture(data, chart, evolve(choice, experiment=file))
-        save(drawn, IMAGES / f"{name}.svg", "svg")
-    run.close()
+    with run_experiment(file, out=folder) as run:
+        data = RunData(run)
+        for name, (chart, choice) in pictures.items():
+            drawn = picture(data, chart, evolve(choice, experiment=file))
+            save(drawn, IMAGES / f"{name}.svg", "svg")
 
 
 def first_policy(folder: Path) -> Path:
