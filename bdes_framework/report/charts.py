@@ -132,19 +132,12 @@ def _touch(base: alt.Chart, size: int, **encoding: Any) -> alt.Chart:
     return touch
 
 
-def _tips(*columns: tuple[str, str, str]) -> list[alt.Tooltip]:
-    """Return tooltips of columns, each with its title and its number format."""
-    return [
-        alt.Tooltip(name, title=title or alt.Undefined, format=number_format or alt.Undefined)
-        for name, title, number_format in columns
-    ]
-
-
 def _interval_tips(measure: str) -> list[alt.Tooltip]:
     form = ",.1f" if measure == REGRET else ".4f"
     name = "mean regret" if measure == REGRET else "mean reward per round"
-    interval = ("low:Q", "95 % from", form), ("high:Q", "95 % to", form)
-    return _tips(("policy:N", "", ""), ("value:Q", name, form), *interval)
+    columns = {"value:Q": name, "low:Q": "95 % from", "high:Q": "95 % to"}
+    tips = [alt.Tooltip(column, title=title, format=form) for column, title in columns.items()]
+    return [alt.Tooltip("policy:N"), *tips]
 
 
 def regret(policies: Sequence[str], measure: str, *, legend: Sequence[str] = ()) -> Layered:
@@ -156,7 +149,7 @@ def regret(policies: Sequence[str], measure: str, *, legend: Sequence[str] = ())
         y=alt.Y("low:Q", title=MEASURES[measure]), y2="high:Q", color=colour
     )
     line = base.mark_line(strokeWidth=2.2).encode(y=value, color=colour, **_dash(policies))
-    tips = _tips(("round:Q", "", ",")) + _interval_tips(measure)
+    tips = [alt.Tooltip("round:Q", format=","), *_interval_tips(measure)]
     touch = _touch(base, 160, y=value, color=colour, tooltip=tips)
     return _layers(band, line, touch, _policy_names(base, measure, colour))
 
@@ -192,7 +185,7 @@ def loglog(
     colour = _colour(policies, legend)
     base = alt.Chart().encode(x=x)
     means = base.transform_filter("datum.kind == 'mean'")
-    tips = _tips(("T:Q", "", ",")) + _interval_tips(REGRET)
+    tips = [alt.Tooltip("T:Q", format=","), *_interval_tips(REGRET)]
     fits = base.transform_filter("datum.kind == 'fit'")
     slopes = base.transform_filter("datum.kind == 'fit' && isValid(datum.label_at)")
     promise = base.transform_filter("datum.kind == 'promise'")
@@ -220,7 +213,7 @@ def lam(
     colour = _colour(policies, legend)
     base = alt.Chart().encode(x=alt.X("lam:Q", title="evolution rate lam", scale=scale, axis=axis))
     value = alt.Y("value:Q", title=MEASURES[measure], scale=alt.Scale(nice=True))
-    tips = _tips(("lam:Q", "", "~g")) + _interval_tips(measure)
+    tips = [alt.Tooltip("lam:Q", format="~g"), *_interval_tips(measure)]
     return _layers(
         _bars(base, MEASURES[measure], 1.5, colour, "low"),
         base.mark_line(strokeWidth=2).encode(y=value, color=colour, **_dash(policies)),
@@ -238,13 +231,13 @@ def state() -> Layered:
         y=alt.Y("lowest:Q", title=title), y2="highest:Q", color=colour
     )
     y = alt.Y("state:Q", title=title, axis=alt.Axis(minExtent=AXIS_WIDTH))
-    tips = _tips(
-        ("round:Q", "rounds from", ","),
-        ("until:Q", "to", ","),
-        ("state:Q", "mean state", ".3f"),
-        ("lowest:Q", "", ".3f"),
-        ("highest:Q", "", ".3f"),
-    )
+    tips = [
+        alt.Tooltip("round:Q", title="rounds from", format=","),
+        alt.Tooltip("until:Q", title="to", format=","),
+        alt.Tooltip("state:Q", title="mean state", format=".3f"),
+        alt.Tooltip("lowest:Q", format=".3f"),
+        alt.Tooltip("highest:Q", format=".3f"),
+    ]
     line = base.mark_line(strokeWidth=1.8).encode(y=y, color=colour)
     return _layers(band, line, _touch(base, 120, y=y, tooltip=tips))
 
@@ -261,9 +254,11 @@ def arms(names: Sequence[str]) -> alt.Chart:
             y=alt.Y("share:Q", title="share of pulls", stack="normalize", axis=axis),
             color=alt.Color("arm:N", scale=alt.Scale(domain=list(names)), legend=legend),
             order=alt.Order("position:Q"),
-            tooltip=_tips(
-                ("arm:N", "", ""), ("round:Q", "rounds from", ","), ("share:Q", "", ".1%")
-            ),
+            tooltip=[
+                alt.Tooltip("arm:N"),
+                alt.Tooltip("round:Q", title="rounds from", format=","),
+                alt.Tooltip("share:Q", format=".1%"),
+            ],
         )
     )
     return chart
@@ -282,12 +277,12 @@ def gap(horizons: Sequence[int]) -> Layered:
         y=alt.Y("environment:N", title=None, sort=None, axis=alt.Axis(labelLimit=220)),
         yOffset=alt.YOffset("rounds:N", scale=rounds),
         color=alt.Color("rounds:N", scale=rounds, legend=alt.Legend(title="T")),
-        tooltip=_tips(
-            ("environment:N", "", ""),
-            ("T:Q", "", ","),
-            ("value:Q", "benchmark", ",.2f"),
-            ("upper_bound:Q", "upper bound", ",.2f"),
-            ("share:Q", "gap", ".2e"),
-        ),
+        tooltip=[
+            alt.Tooltip("environment:N"),
+            alt.Tooltip("T:Q", format=","),
+            alt.Tooltip("value:Q", title="benchmark", format=",.2f"),
+            alt.Tooltip("upper_bound:Q", title="upper bound", format=",.2f"),
+            alt.Tooltip("share:Q", title="gap", format=".2e"),
+        ],
     )
     return _layers(dots)

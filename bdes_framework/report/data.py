@@ -60,7 +60,7 @@ class Standing:
 
     result: Result
     behind: Estimate | None
-    is_best: bool
+    is_best: bool = False
 
     @property
     def is_tied(self) -> bool:
@@ -236,18 +236,12 @@ def loglog_rows(
         for (place, policy), fit in fits.items()
         if place == environment
     }
-    lines: list[Row] = [
-        {
-            "kind": "fit",
-            "environment": data.environment_names[environment],
-            "policy": policy,
-            "T": horizon,
-            "value": fit.at(horizon),
-            "label": f"{clipped(policy, MAX_SLOPE_NAME)}: {fit.slope:.2f}",
-        }
-        for policy, fit in found.items()
-        for horizon in (fit.horizons[0], fit.horizons[-1])
-    ]
+    name = data.environment_names[environment]
+    lines: list[Row] = []
+    for policy, fit in found.items():
+        label = f"{clipped(policy, MAX_SLOPE_NAME)}: {fit.slope:.2f}"
+        line = {"kind": "fit", "environment": name, "policy": policy, "label": label}
+        lines += [{**line, "T": t, "value": fit.at(t)} for t in (fit.horizons[0], fit.horizons[-1])]
     lines += _promise_rows(data, environment, means)
     ends = [row for row in lines if row["T"] == max(r["T"] for r in means)]
     if ends:
@@ -276,16 +270,10 @@ def _promise_rows(data: RunData, environment: str, means: list[Row]) -> list[Row
     if promise is None or len(horizons) < 2:
         return []
     scale = 1.6 * max(row["value"] / row["T"] ** promise.exponent for row in means)
-    return [
-        {
-            "kind": "promise",
-            "environment": data.environment_names[environment],
-            "T": horizon,
-            "value": scale * horizon**promise.exponent,
-            "label": f"Table 1: {promise.exponent:.2f}",
-        }
-        for horizon in (horizons[0], horizons[-1])
-    ]
+    name, label = data.environment_names[environment], f"Table 1: {promise.exponent:.2f}"
+    line = {"kind": "promise", "environment": name, "label": label}
+    ends = (horizons[0], horizons[-1])
+    return [{**line, "T": t, "value": scale * t**promise.exponent} for t in ends]
 
 
 def lam_rows(data: RunData, measure: str | None = None) -> list[Row]:
@@ -345,30 +333,18 @@ def _without_lam(label: str) -> str:
 
 def standings(data: RunData, panel: Panel) -> list[Standing]:
     """Return the policies of a panel, best first, with paired differences to the best."""
-    results = sorted(data.results_of(panel), key=lambda result: -_mean(result))
-    paid = _paid_by_replication(data.records_of(panel))
-    best = results[0]
-    return [
-        Standing(
-            result,
-            None if result is best else _behind(paid[best.policy], paid[result.policy]),
-            is_best=result is best and len(results) > 1,
-        )
-        for result in results
-    ]
-
-
-def _mean(result: Result) -> float:
-    assert result.mean is not None
-    return result.mean.mean
-
-
-def _paid_by_replication(records: Iterable[CellSummary]) -> dict[str, dict[int, float]]:
     paid: dict[str, dict[int, float]] = {}
-    for record in records:
+    for record in data.records_of(panel):
         if record.total_mean is not None:
             paid.setdefault(record.policy, {})[record.replication] = record.total_mean
-    return paid
+    best, *others = sorted(data.results_of(panel), key=_negative_mean)
+    first = Standing(best, None, is_best=bool(others))
+    return [first, *(Standing(r, _behind(paid[best.policy], paid[r.policy])) for r in others)]
+
+
+def _negative_mean(result: Result) -> float:
+    assert result.mean is not None
+    return -result.mean.mean
 
 
 def _behind(best: Mapping[int, float], other: Mapping[int, float]) -> Estimate | None:
