@@ -15,9 +15,7 @@ def test_wrong_snippets_have_marked_lines() -> None:
     assert marked == {
         "good_plugin.py": 0,
         "library_use.py": 8,
-        "policy_without_tell.py": 1,
-        "wrong_config_type.py": 1,
-        "wrong_kinds.py": 5,
+        "wrong_plugin.py": 7,
     }
 
 

@@ -34,18 +34,15 @@ JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
 
 
-# -- an environment -------------------------------------------------------------------------
-
-
 @frozen
 class SteadyConfig:
     """Pays each arm's mean, give or take some noise.
 
     Parameters
     ----------
-    means : list of float
+    means : FloatArray
         What each arm pays.
-    noise : noise model or nothing
+    noise : NoiseModelRef | None
         What is added.
     """
 
@@ -63,11 +60,9 @@ class Steady:
 
     @property
     def n_arms(self) -> int:
-        """How many arms there are."""
         return self._means.size
 
     def pull(self, arms: IntArray) -> Outcome:
-        """Play the arms."""
         if arms.min() < 0 or arms.max() >= self.n_arms:
             raise InvalidValueError(f"arms go from 0 to {self.n_arms - 1}")
         means = self._means[arms]
@@ -76,12 +71,8 @@ class Steady:
 
 
 def build_steady(config: SteadyConfig, context: BuildContext) -> Steady:
-    """Build the environment."""
     noise = None if config.noise is None else context.noise_model(config.noise)
     return Steady(config.means, noise, context.rng)
-
-
-# -- a policy -------------------------------------------------------------------------------
 
 
 @frozen
@@ -90,9 +81,9 @@ class FollowConfig:
 
     Parameters
     ----------
-    planner : planner
+    planner : PlannerRef
         Who makes the plan.
-    mood : "bold" or "shy"
+    mood : Literal["bold", "shy"]
         What is guessed.
     """
 
@@ -108,7 +99,6 @@ class Follow:
         self._played = 0
 
     def ask(self, limit: int) -> IntArray:
-        """Return the next part of the schedule."""
         arms = self._schedule.slice(self._played, self._played + limit)
         self._played += limit
         return arms
@@ -117,19 +107,14 @@ class Follow:
         """Learn nothing."""
 
     def diagnostics(self) -> Diagnostics:
-        """Say how far it is."""
         return {"played": self._played, "phase": "following"}
 
 
 def build_follow(config: FollowConfig, context: PolicyContext) -> Follow:
-    """Build the policy."""
     problem = context.problem
     paid = np.full(problem.n_arms, 1.0 if config.mood == "bold" else 0.1)
     guess = Instance(paid, np.ones(problem.n_arms), problem.lam or 0.5, problem.q0)
     return Follow(context.planner(config.planner), guess, problem.horizon)
-
-
-# -- a planner ------------------------------------------------------------------------------
 
 
 @frozen
@@ -141,17 +126,12 @@ class Greedy:
     """Proves nothing."""
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
-        """Return one arm, over and over."""
         schedule = Schedule.cycle([int(np.argmax(instance.r))], horizon)
         return Plan(schedule, instance.value(schedule), upper_bound=float("inf"))
 
 
 def build_greedy(config: GreedyConfig, context: BuildContext) -> Greedy:
-    """Build the planner."""
     return Greedy()
-
-
-# -- a noise model --------------------------------------------------------------------------
 
 
 @frozen
@@ -175,20 +155,14 @@ class Coin:
 
     @property
     def sigma(self) -> float:
-        """The width."""
         return self._width
 
     def sample(self, size: int, rng: Generator) -> FloatArray:
-        """Toss a coin for each value."""
         return np.where(rng.random(size) < 0.5, -self._width, self._width)
 
 
 def build_coin(config: CoinConfig, context: BuildContext) -> Coin:
-    """Build the noise model."""
     return Coin(config.width)
-
-
-# -- an engine ------------------------------------------------------------------------------
 
 
 @frozen
@@ -200,21 +174,15 @@ class Backwards:
     """Any order will do."""
 
     def run(self, jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]) -> Iterator[ResultT]:
-        """Yield results, last job first."""
         return map(execute, reversed(jobs))
 
 
 def build_backwards(config: BackwardsConfig, context: BuildContext) -> Backwards:
-    """Build the engine."""
     return Backwards()
-
-
-# -- hooks ----------------------------------------------------------------------------------
 
 
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
-    """Register one of each."""
     registrar.environment("steady", SteadyConfig, build_steady)
     registrar.policy("follow", FollowConfig, build_follow)
     registrar.planner("greedy-once", GreedyConfig, build_greedy)

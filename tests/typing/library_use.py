@@ -61,7 +61,7 @@ def check_it(plugins: bdes.Plugins) -> None:
 
 
 def misuse(plugins: bdes.Plugins, problem: bdes.Problem) -> None:
-    """Each line is refused."""
+    """Each line is rejected."""
     plugins.policy("etc", seed=2)  # error: call-arg
     plugins.policy("etc", problem)  # error: call-arg
     plugins.policy(3, problem, seed=2)  # error: arg-type
