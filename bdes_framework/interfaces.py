@@ -1,4 +1,4 @@
-"""The contract: four protocols, what passes between them, and the optional extras.
+"""Protocols that plugins implement, the values they exchange, and optional protocols.
 
 Nothing here asks anybody to inherit: an object with these methods *is* a policy. Arrays
 go in and out, a block of pulls at a time; shapes are written beside every array.
@@ -34,27 +34,26 @@ class Kind(str, Enum):
         return self.value.replace("_", " ")
 
 
-# -- what passes between them ---------------------------------------------------------------
+# -- values exchanged -----------------------------------------------------------------------
 
 
 @frozen(eq=False)
 class Outcome:
-    """What a block of n pulls brought.
+    """Rewards of a block of n pulls, with their expectations and states.
 
     An environment brings probabilities with every block or with none, and so with states.
 
     Parameters
     ----------
-    rewards : array of float, shape (n,)
-        What was paid, pull by pull. This is all a policy is told.
-    means : array of float, shape (n,)
-        The expected reward of each pull, r·q in a B-DES environment. For the record:
-        regret is counted in these.
-    probabilities : array of float, shape (n,), or None
+    rewards : FloatArray, shape (n,)
+        The reward of each pull, in [0, 1]. This is all a policy observes.
+    means : FloatArray, shape (n,)
+        The expected reward of each pull, r·q in a B-DES environment; regret is computed from it.
+    probabilities : FloatArray | None, shape (n,)
         Under noise, the clipped probability each reward was drawn from; None without noise.
-    states : array of float, shape (n,), or None
-        The state each pull was made at; None if the environment has none. External regret
-        is counted with these, and absent without them.
+    states : FloatArray | None, shape (n,)
+        The state at each pull; None if the environment has none. Without it there is no
+        external regret.
     """
 
     rewards: FloatArray
@@ -67,12 +66,12 @@ DiagnosticValue: TypeAlias = bool | int | float | str | FloatArray | IntArray
 """A scalar, a string, or a small array."""
 
 Diagnostics: TypeAlias = Mapping[str, DiagnosticValue]
-"""A flat mapping from names to what a policy or a plan wants to show of its workings."""
+"""What a policy or a planner reports about its workings, by name."""
 
 
 @frozen(eq=False)
 class Plan:
-    """A schedule for a known instance, with what it earns and what nothing can exceed.
+    """A schedule for a known instance, its expected reward and a proven upper bound.
 
     Parameters
     ----------
@@ -82,8 +81,8 @@ class Plan:
         The schedule's total expected reward, recomputed with :meth:`Instance.value`.
     upper_bound : float
         Proven: no schedule of that many pulls earns more. ``inf`` when nothing is proven.
-    diagnostics : mapping
-        What the planner wants to show of its work, such as a gap it could not reach.
+    diagnostics : Diagnostics
+        What the planner reports about its work, such as a gap it could not reach.
     """
 
     schedule: Schedule
@@ -98,7 +97,7 @@ class Plan:
 
     @property
     def gap(self) -> float:
-        """How far from optimal the schedule can be at most, relative to the upper bound."""
+        """Upper bound on the schedule's loss against the optimum, relative to the bound."""
         if self.upper_bound == 0:
             return 0.0
         return max(self.upper_bound - self.value, 0.0) / self.upper_bound
@@ -106,13 +105,13 @@ class Plan:
 
 @frozen(eq=False)
 class Benchmark:
-    """What a policy is measured against: the best sequence's expected reward over time.
+    """The best sequence's expected reward over time, from which regret is computed.
 
     Parameters
     ----------
-    checkpoints : array of int, shape (c,)
+    checkpoints : IntArray, shape (c,)
         Rounds, increasing; the last is the horizon.
-    values : array of float, shape (c,)
+    values : FloatArray, shape (c,)
         Total expected reward of the benchmark sequence after that many rounds.
     upper_bound : float
         Proven: no sequence earns more over the horizon. The difference to ``values[-1]``
@@ -174,9 +173,8 @@ def _check_schedule(plan: Plan, instance: Instance, horizon: int) -> None:
 
 def _check_value(plan: Plan, earned: float) -> None:
     for number in (plan.value, plan.upper_bound):
-        if isinstance(number, bool) or not isinstance(
-            number, int | float | np.integer | np.floating
-        ):
+        numeric = isinstance(number, int | float | np.integer | np.floating)
+        if isinstance(number, bool) or not numeric:
             raise ContractError(f"the plan's value and bound must be numbers, got {quoted(number)}")
     if not math.isclose(plan.value, earned, rel_tol=1e-6, abs_tol=1e-9):
         raise ContractError(
@@ -188,30 +186,30 @@ def _check_value(plan: Plan, earned: float) -> None:
         )
 
 
-# -- the four protocols ---------------------------------------------------------------------
+# -- protocols ------------------------------------------------------------------------------
 
 
 @runtime_checkable
 class Environment(Protocol):
-    """Plays arms and pays. Built with its seed, used once; there is no reset.
+    """Returns the rewards of the arms pulled. Built with its seed, used once; there is no reset.
 
-    Pulling in one block or in several gives the same rewards: luck belongs to the round,
-    not to the call.
+    Pulling in one block or in several gives the same rewards: random numbers belong to the
+    round, not to the call.
     """
 
     @property
     def n_arms(self) -> int:
-        """How many arms there are."""
+        """Number of arms."""
 
     def pull(self, arms: IntArray) -> Outcome:
-        """Play ``arms``, shape (n,), n >= 1, in this order, and return what they brought."""
+        """Pull ``arms``, shape (n,), n >= 1, in this order, and return their rewards."""
 
 
 @runtime_checkable
 class Policy(Protocol):
     """Chooses arms and learns from rewards.
 
-    A policy is a deterministic function of its config, its seed and the rewards told, so
+    A policy is a deterministic function of its config, its seed and the rewards observed, so
     that replaying a log restores it. The arms it plays must not depend on ``limit``.
     """
 
@@ -255,7 +253,7 @@ ResultT = TypeVar("ResultT")
 
 @runtime_checkable
 class Engine(Protocol):
-    """Runs independent jobs somewhere: in this process, in others, on a cluster."""
+    """Runs independent jobs: in this process, in other processes or on a cluster."""
 
     def run(self, jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]) -> Iterator[ResultT]:
         """Yield ``execute(job)`` once for each job, in any order, as results come in.
@@ -267,7 +265,7 @@ class Engine(Protocol):
         """
 
 
-# -- optional extras ------------------------------------------------------------------------
+# -- optional protocols ---------------------------------------------------------------------
 
 
 @runtime_checkable
@@ -284,7 +282,7 @@ class HasInstance(Protocol):
 
 @runtime_checkable
 class HasBenchmark(Protocol):
-    """An environment that is no B-DES instance but knows its own best sequence."""
+    """An environment that is no B-DES instance but computes its own benchmark."""
 
     def benchmark(self, checkpoints: IntArray) -> Benchmark:
         """Return the best sequence's expected reward at these rounds; the last is the horizon."""
@@ -292,7 +290,7 @@ class HasBenchmark(Protocol):
 
 @runtime_checkable
 class HasDiagnostics(Protocol):
-    """A policy that shows its workings: estimates, phases, decisions."""
+    """A policy that reports its estimates, phases and decisions."""
 
     def diagnostics(self) -> Diagnostics:
         """Return names and scalars, strings or small arrays, as of now."""
@@ -313,10 +311,10 @@ class AnytimePlanner(Planner, Protocol):
 
 @runtime_checkable
 class FusedEnvironment(Environment, Protocol):
-    """An environment that can lay its luck open for a fused policy."""
+    """An environment whose rounds a fused policy can play in a compiled loop."""
 
     def open_rounds(self, n: int) -> World:
-        """Draw the luck of the next n rounds, all of which will be played through it.
+        """Draw the random numbers of the next n rounds, all of which will be played with them.
 
         With noise every time or never.
         """
@@ -357,14 +355,14 @@ EngineRef: TypeAlias = Annotated[Reference, Kind.ENGINE]
 
 
 class BuildContext(Protocol):
-    """What a factory is given beside its config. There is no other door."""
+    """What a factory is given beside its config, and the only way to other plugins."""
 
     @property
     def rng(self) -> Generator:
         """The random stream of what is being built; always the same generator object."""
 
     def stream(self, name: str) -> Generator:
-        """Return a further stream of its own, independent of ``rng`` and of other names."""
+        """Return a further random stream, independent of ``rng`` and of other names."""
 
     def environment(self, ref: Reference) -> Environment:
         """Build a registered environment."""
@@ -381,7 +379,7 @@ class PolicyContext(BuildContext, Protocol):
 
     @property
     def problem(self) -> Problem:
-        """What the learner may know."""
+        """What the policy may know."""
 
     def policy(self, ref: Reference, problem: Problem | None = None) -> Policy:
         """Build another registered policy, for this problem or for a part of it."""

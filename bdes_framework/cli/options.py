@@ -1,4 +1,4 @@
-"""Options that several commands share, and how they choose plugins."""
+"""Command-line options that choose plugins, shared by several commands."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,18 +12,19 @@ from bdes_framework.plugin.plugins import Plugins
 F = TypeVar("F", bound=Callable[..., object])
 
 
+_OPTIONS: tuple[tuple[str, str, str, str], ...] = (
+    ("--disable", "disabled", "NAME", "Do not load this plugin or distribution."),
+    ("--module", "modules", "MODULE", "Also load a local module, file or package folder."),
+)
+
+
 def plugin_options(command: F) -> F:
     """Add the options that choose plugins: a config file, local modules, disabled ones."""
-    for option in (
-        click.option("--disable", "disabled", multiple=True, metavar="NAME",
-                     help="Do not load this plugin or distribution."),
-        click.option("--module", "modules", multiple=True, metavar="MODULE",
-                     help="Also load a local module, file or package folder."),
-        click.option("--config", "config", type=click.Path(path_type=Path), metavar="FILE",
-                     help="Choose plugins as this file's [plugins] table says."),
-    ):  # fmt: skip
-        command = option(command)
-    return command
+    for option, name, metavar, text in _OPTIONS:
+        command = click.option(option, name, multiple=True, metavar=metavar, help=text)(command)
+    text = "Choose plugins as this file's [plugins] table says."
+    path = click.Path(path_type=Path)
+    return click.option("--config", "config", type=path, metavar="FILE", help=text)(command)
 
 
 def chosen_plugins(

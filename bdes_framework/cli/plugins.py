@@ -1,4 +1,4 @@
-"""``bdes plugins``: every plugin, what it registered, and why it failed if it did."""
+"""``bdes plugins`` and ``bdes plugins show``: lists of plugins and of parameters."""
 
 import json
 from pathlib import Path
@@ -35,15 +35,15 @@ def plugins(
         return
     loaded = chosen_plugins(config, modules, disabled)
     if as_json:
-        click.echo(json.dumps([_as_json(record) for record in loaded.records], indent=2))
+        click.echo(json.dumps([_as_json(status) for status in loaded.records], indent=2))
         return
     console = Console()
     widths = _widths(loaded)
-    for record in loaded.records:
-        _list_record(console, record, widths)
+    for status in loaded.records:
+        _list_plugin(console, status, widths)
     if not loaded.records:
         console.print("No plugins found.")
-    if any(record.state == "failed" for record in loaded.records):
+    if any(status.state == "failed" for status in loaded.records):
         console.print("'bdes plugins show PLUGIN' prints a failure's whole traceback.")
 
 
@@ -66,55 +66,55 @@ def show(
     )
     console = Console()
     entries = [entry for entry in loaded.entries() if entry.name == name]
-    records = [record for record in loaded.records if record.name == name]
-    if not entries and not records:
+    statuses = [status for status in loaded.records if status.name == name]
+    if not entries and not statuses:
         known = {e.name for e in loaded.entries()} | {r.name for r in loaded.records}
         raise UnknownNameError(
             f"nothing is called {quoted(name)}.{did_you_mean(name, known)} Known: {listed(known)}"
         )
     for entry in entries:
         _show_entry(console, entry)
-    for record in records:
-        _show_record(console, record)
+    for status in statuses:
+        _show_plugin(console, status)
 
 
 def _widths(loaded: Plugins) -> tuple[int, int]:
-    entries = [entry for record in loaded.records for entry in record.entries]
+    entries = [entry for status in loaded.records for entry in status.entries]
     kinds = max((len(str(entry.kind)) for entry in entries), default=0)
     return kinds, max((len(entry.name) for entry in entries), default=0)
 
 
-def _list_record(console: Console, record: PluginStatus, widths: tuple[int, int]) -> None:
+def _list_plugin(console: Console, status: PluginStatus, widths: tuple[int, int]) -> None:
     """Print one plugin as a heading and a table of what it registered, or of why not."""
     console.print(
         Text.assemble(
-            (ascii_controls(record.name), "bold"),
-            f"  {ascii_controls(record.origin)}  ",
-            (record.state, _STYLES[record.state]),
+            (ascii_controls(status.name), "bold"),
+            f"  {ascii_controls(status.origin)}  ",
+            (status.state, _STYLES[status.state]),
         )
     )
     table = Table.grid(padding=(0, 0, 0, _PADDING), pad_edge=True, expand=True)
-    if record.state == "loaded":
+    if status.state == "loaded":
         table.add_column(width=widths[0] + _PADDING)
         table.add_column(width=widths[1] + _PADDING)
         table.add_column(ratio=1)
-        for entry in record.entries:
+        for entry in status.entries:
             table.add_row(str(entry.kind), _safe(entry.name), _safe(entry.summary))
-    elif record.reason:
-        table.add_row(Text(ascii_controls(record.reason), style="red"))
+    elif status.reason:
+        table.add_row(Text(ascii_controls(status.reason), style="red"))
     console.print(table)
 
 
-def _as_json(record: PluginStatus) -> dict[str, object]:
+def _as_json(status: PluginStatus) -> dict[str, object]:
     return {
-        "plugin": record.name,
-        "distribution": record.distribution,
-        "version": record.version,
-        "state": record.state,
-        "reason": record.reason,
+        "plugin": status.name,
+        "distribution": status.distribution,
+        "version": status.version,
+        "state": status.state,
+        "reason": status.reason,
         "registered": [
             {"kind": entry.kind.value, "name": entry.name, "summary": entry.summary}
-            for entry in (record.entries if record.state == "loaded" else ())
+            for entry in (status.entries if status.state == "loaded" else ())
         ],
     }
 
@@ -149,14 +149,14 @@ def _print_paragraph(console: Console, text: str) -> None:
     console.print(table)
 
 
-def _show_record(console: Console, record: PluginStatus) -> None:
-    console.print(Text(f"plugin {record.name}", style="bold"), _safe(f"of {record.origin}:"),
-                  Text(record.state, style=_STYLES[record.state]))  # fmt: skip
-    if record.state == "loaded":
-        for entry in record.entries:
+def _show_plugin(console: Console, status: PluginStatus) -> None:
+    heading = (f"plugin {status.name}", "bold"), f" of {status.origin}: "
+    console.print(Text.assemble(*heading, (status.state, _STYLES[status.state])))
+    if status.state == "loaded":
+        for entry in status.entries:
             console.print(_safe(f"  {entry.kind} {entry.name}: {entry.summary}"))
-    elif record.details:
-        for line in record.details.splitlines():
+    elif status.details:
+        for line in status.details.splitlines():
             console.print(_safe(line))
 
 

@@ -16,7 +16,13 @@ from bdes_framework._internal.text import quoted
 from bdes_framework.errors import BdesError, ConfigError, InvalidValueError, Mistake
 from bdes_framework.experiment.arms import ArmsConfig, arms_parameters
 from bdes_framework.experiment.cell import Cell, Part, cell_key, missing_knowledge
-from bdes_framework.experiment.grid import Source, axes_of, clashes, formula_value, wants_number
+from bdes_framework.experiment.grid import (
+    Source,
+    axes_of,
+    duplicate_labels,
+    formula_value,
+    wants_number,
+)
 from bdes_framework.interfaces import (
     EngineRef,
     EnvironmentRef,
@@ -197,7 +203,7 @@ class _CellBuilder:
         n_replications = self._replications_that_fit(environments, policies)
         if n_replications is None:
             return []
-        self.mistakes += [*clashes(environments), *clashes(policies)]
+        self.mistakes += [*duplicate_labels(environments), *duplicate_labels(policies)]
         cells: list[Cell] = []
         for horizon in list(filter(_is_horizon, config.horizons)) or [_PLACEHOLDER_HORIZON]:
             parts = self._parts(environments, horizon, None)

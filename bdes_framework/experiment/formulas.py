@@ -1,17 +1,17 @@
-"""Numbers written as formulas in T and K, such as ``"1-1/sqrt(T)"``: parsed, never evaluated.
+"""Arithmetic formulas in T and K, such as ``"1-1/sqrt(T)"``: parsed by ``ast``, no ``eval``.
 
-Python's own parser reads the text; only numbers, T, K, ``+ - * / **`` and a few functions
-are understood, and everything else is refused before anything is computed.
+Only numbers, T, K, ``+ - * / **`` and a few functions are computed; anything else raises.
 """
 
 import ast
 import math
+import operator
 from collections.abc import Callable, Mapping
 
 from bdes_framework._internal.text import did_you_mean, listed, quoted
 from bdes_framework.errors import InvalidValueError
 
-LONGEST = 200
+MAX_FORMULA_LENGTH = 200
 
 _FUNCTIONS: Mapping[str, Callable[[float], float]] = {
     "exp": math.exp,
@@ -19,27 +19,29 @@ _FUNCTIONS: Mapping[str, Callable[[float], float]] = {
     "sqrt": math.sqrt,
 }
 _OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b,
-    ast.Pow: lambda a, b: math.pow(a, b),
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: math.pow,
 }
 _SIGNS: Mapping[type[ast.unaryop], Callable[[float], float]] = {
-    ast.UAdd: lambda a: a,
-    ast.USub: lambda a: -a,
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
 }
 
 
 def evaluate(text: str, horizon: int, n_arms: int | None) -> float:
-    """Return the number a formula stands for, at T = ``horizon`` and K = ``n_arms``.
+    """Return the value of a formula at T = ``horizon`` and K = ``n_arms``.
 
     >>> evaluate("1 - 1/sqrt(T)", horizon=10_000, n_arms=5)
     0.99
     """
     names = {"T": float(horizon)} | ({} if n_arms is None else {"K": float(n_arms)})
-    if len(text) > LONGEST:
-        raise InvalidValueError(f"a formula may have {LONGEST} characters, this one {len(text)}")
+    if len(text) > MAX_FORMULA_LENGTH:
+        raise InvalidValueError(
+            f"a formula may have {MAX_FORMULA_LENGTH} characters, this one {len(text)}"
+        )
     try:
         tree = ast.parse(text.strip().replace("^", "**"), mode="eval").body
         value = _value(tree, names)

@@ -1,4 +1,4 @@
-"""Grids and formulas: one table of an experiment file as all the variants it stands for.
+"""Expansion of grids: one table of an experiment file as all the variants it stands for.
 
 A parameter given as a list where one value is wanted is an axis of a grid; a number given
 as a string is a formula in T and K.
@@ -15,18 +15,7 @@ from bdes_framework._internal.text import ascii_controls, quoted
 from bdes_framework.errors import ConfigError, InvalidValueError, Mistake
 from bdes_framework.experiment.formulas import evaluate
 from bdes_framework.interfaces import Kind
-from bdes_framework.plugin.config_types import (
-    ANYTHING,
-    ArrayType,
-    ChoiceType,
-    ConfigType,
-    FixedTupleType,
-    ListType,
-    ReferenceType,
-    ScalarType,
-    field_types,
-    members_of,
-)
+from bdes_framework.plugin import config_types as ct
 from bdes_framework.plugin.registry import Entry
 
 
@@ -65,13 +54,13 @@ def axes_of(
     entry: Entry, table: Mapping[str, object], path: str
 ) -> tuple[tuple[Axis, ...], list[Mistake]]:
     """Return a table's parameters as axes, and what is wrong with their lists."""
-    kinds = field_types(entry.config)
+    kinds = ct.field_types(entry.config)
     axes: list[Axis] = []
     for name, value in table.items():
         if name == "arms" and takes_arms(entry.config) and isinstance(value, Mapping):
             axes += [_axis(f"arms.{key}", inner, False) for key, inner in value.items()]
         else:
-            axes.append(_axis(name, value, takes_list(kinds.get(name, ANYTHING))))
+            axes.append(_axis(name, value, takes_list(kinds.get(name, ct.ANYTHING))))
     mistakes: list[Mistake] = []
     for axis in axes:
         if not axis.values:
@@ -82,17 +71,17 @@ def axes_of(
     return tuple(axes), mistakes
 
 
-def clashes(sources: Sequence[Source]) -> Iterator[Mistake]:
+def duplicate_labels(sources: Sequence[Source]) -> Iterator[Mistake]:
     """Yield where two variants share a label: their results would be one row of every table."""
     owners: dict[str, Source] = {}
     for source in sources:
-        told: set[str] = set()
+        reported: set[str] = set()
         for label, _ in source.variants():
             owner = owners.get(label)
             if owner is None:
                 owners[label] = source
-            elif owner.path not in told:
-                told.add(owner.path)
+            elif owner.path not in reported:
+                reported.add(owner.path)
                 if owner is source:
                     message = f"the label {quoted(label)} is that of two of its variants"
                 else:
@@ -146,32 +135,32 @@ def _normal(value: object) -> object:
 
 
 def formula_value(
-    text: str, path: str, horizon: int, n_arms: int | None, kind: ConfigType
+    text: str, path: str, horizon: int, n_arms: int | None, kind: ct.ConfigType
 ) -> float | int:
     """Compute a formula, rounded where only an integer will do."""
     try:
         value = evaluate(text, horizon, n_arms)
     except InvalidValueError as error:
         raise ConfigError([Mistake(path, str(error))]) from None
-    return value if ScalarType(float) in members_of(kind) else round(value)
+    return value if ct.ScalarType(float) in ct.members_of(kind) else round(value)
 
 
-def takes_list(kind: ConfigType) -> bool:
-    """Say whether a list here is one value, not an axis of a grid."""
-    lists = ArrayType | FixedTupleType | ListType
-    return any(isinstance(member, lists) for member in members_of(kind))
+def takes_list(kind: ct.ConfigType) -> bool:
+    """Return whether a list here is one value, not an axis of a grid."""
+    lists = ct.ArrayType | ct.FixedTupleType | ct.ListType
+    return any(isinstance(member, lists) for member in ct.members_of(kind))
 
 
-def wants_number(kind: ConfigType) -> bool:
-    """Say whether a string here can only be a formula."""
-    members = members_of(kind)
-    return any(member in (ScalarType(int), ScalarType(float)) for member in members) and not any(
-        member == ScalarType(str) or isinstance(member, ChoiceType | ReferenceType)
+def wants_number(kind: ct.ConfigType) -> bool:
+    """Return whether a string here can only be a formula."""
+    members = set(ct.members_of(kind))
+    return bool(members & {ct.ScalarType(int), ct.ScalarType(float)}) and not any(
+        member == ct.ScalarType(str) or isinstance(member, ct.ChoiceType | ct.ReferenceType)
         for member in members
     )
 
 
 def takes_arms(config: type[AttrsInstance]) -> bool:
-    """Say whether an environment may have a table ``arms`` in place of ``r`` and ``b``."""
+    """Return whether an environment may have a table ``arms`` in place of ``r`` and ``b``."""
     names = {attribute.name for attribute in fields(config)}
     return {"r", "b"} <= names and "arms" not in names

@@ -15,24 +15,10 @@ from bdes_framework.experiment.file import (
     MIN_VALUES,
     ExperimentConfig,
 )
-from bdes_framework.experiment.formulas import LONGEST
+from bdes_framework.experiment.formulas import MAX_FORMULA_LENGTH
 from bdes_framework.experiment.grid import takes_arms, takes_list, wants_number
 from bdes_framework.interfaces import Kind
-from bdes_framework.plugin.config_types import (
-    ArrayType,
-    ChoiceType,
-    ConfigType,
-    FixedTupleType,
-    InstanceType,
-    ListType,
-    MappingType,
-    ReferenceType,
-    ScalarType,
-    TableType,
-    UnionType,
-    field_types,
-    is_none,
-)
+from bdes_framework.plugin import config_types as ct
 from bdes_framework.plugin.parameters import parameters_of
 from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.plugin.registry import Entry
@@ -51,7 +37,7 @@ _SCALARS: Mapping[type, str] = {
 
 _FORMULA: Schema = {
     "type": "string",
-    "maxLength": LONGEST,
+    "maxLength": MAX_FORMULA_LENGTH,
     "pattern": r"^\s*(?:[-+*/^().\s\d_eETK]|exp|log|sqrt)+$",
     "description": "a formula in T and K",
 }
@@ -156,13 +142,13 @@ def _arms() -> Schema:
 
 
 def _table(
-    config: type[AttrsInstance], schema_of: Callable[[ConfigType], Schema] | None = None
+    config: type[AttrsInstance], schema_of: Callable[[ct.ConfigType], Schema] | None = None
 ) -> Schema:
     meanings = {parameter.name: parameter.meaning for parameter in parameters_of(config)}
     properties = {
         name: (schema_of or _type)(kind)
         | ({"description": meanings[name]} if meanings[name] else {})
-        for name, kind in field_types(config).items()
+        for name, kind in ct.field_types(config).items()
     }
     required = [a.name for a in attrs.fields(config) if a.init and a.default is attrs.NOTHING]
     return {
@@ -173,7 +159,7 @@ def _table(
     }
 
 
-def _or_grid(kind: ConfigType) -> Schema:
+def _or_grid(kind: ct.ConfigType) -> Schema:
     """Allow a formula for a number, and a list of values for a grid, where the file does."""
     if takes_list(kind):
         return _type(kind)
@@ -185,25 +171,25 @@ def _or_list(one: list[Schema]) -> Schema:
     return {"anyOf": [*one, values]}
 
 
-def _type(kind: ConfigType) -> Schema:
+def _type(kind: ct.ConfigType) -> Schema:
     """Return the schema of one value, without grids and formulas."""
     match kind:
-        case ScalarType(python):
+        case ct.ScalarType(python):
             return {"type": _SCALARS[python]}
-        case ReferenceType(referred):
+        case ct.ReferenceType(referred):
             return {"$ref": f"#/$defs/{referred.value}"}
-        case UnionType(members):
-            return {"anyOf": [_type(member) for member in members if not is_none(member)]}
-        case ChoiceType(written):
+        case ct.UnionType(members):
+            return {"anyOf": [_type(member) for member in members if not ct.is_none(member)]}
+        case ct.ChoiceType(written):
             return {"enum": list(written)}
-        case ArrayType() | ListType():
+        case ct.ArrayType() | ct.ListType():
             return {"type": "array", "items": _type(kind.item)}
-        case FixedTupleType(items):
+        case ct.FixedTupleType(items):
             n, schemas = len(items), [_type(item) for item in items]
             return {"type": "array", "prefixItems": schemas, "minItems": n, "maxItems": n}
-        case MappingType(value):
+        case ct.MappingType(value):
             return {"type": "object", "additionalProperties": _type(value)}
-        case TableType(config):
+        case ct.TableType(config):
             return _table(config)
-        case InstanceType():
+        case ct.InstanceType():
             return {}

@@ -183,7 +183,7 @@ def members_of(kind: ConfigType) -> tuple[ConfigType, ...]:
 
 
 def is_none(kind: ConfigType) -> bool:
-    """Say whether a type is ``None``."""
+    """Return whether a type is ``None``."""
     return kind == ScalarType(type(None))
 
 

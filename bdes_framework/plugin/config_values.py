@@ -4,8 +4,7 @@ Nothing is coerced but an integer to a float, a list to an array or tuple, and a
 member; every mistake is found, not only the first.
 """
 
-import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
@@ -24,21 +23,7 @@ from bdes_framework._internal.text import (
 )
 from bdes_framework.errors import BdesError, ConfigError, Mistake
 from bdes_framework.interfaces import Kind, Reference
-from bdes_framework.plugin.config_types import (
-    ArrayType,
-    ChoiceType,
-    ConfigType,
-    FixedTupleType,
-    ListType,
-    MappingType,
-    ReferenceType,
-    ScalarType,
-    TableType,
-    UnionType,
-    field_types,
-    is_none,
-    toml_text,
-)
+from bdes_framework.plugin import config_types as ct
 
 T = TypeVar("T", bound=AttrsInstance)
 
@@ -71,11 +56,11 @@ def structure(config: type[T], values: Mapping[str, object], source: str = "", p
         raise ConfigError(_mistakes(error, path), source) from None
 
 
-def references_in(kind: ConfigType, value: object, path: str) -> Iterator[tuple[Kind, Any, str]]:
+def references_in(kind: ct.ConfigType, value: object, path: str) -> Iterator[tuple[Kind, Any, str]]:
     """Yield the references inside a value, right or wrong: kind, reference and key path."""
-    if isinstance(kind, ReferenceType) and _is_reference(value):
+    if isinstance(kind, ct.ReferenceType) and _is_reference(value):
         yield kind.kind, value, path
-    elif isinstance(kind, UnionType):
+    elif isinstance(kind, ct.UnionType):
         for member in kind.members:
             found = list(references_in(member, value, path))
             if found:
@@ -86,28 +71,28 @@ def references_in(kind: ConfigType, value: object, path: str) -> Iterator[tuple[
             yield from references_in(inner_kind, inner, _join(path, inner_path))
 
 
-_Part: TypeAlias = tuple[str, ConfigType, object]
+_Part: TypeAlias = tuple[str, ct.ConfigType, object]
 
 
-def _parts(kind: ConfigType, value: object) -> list[_Part]:
+def _parts(kind: ct.ConfigType, value: object) -> list[_Part]:
     """Return the values inside a list, tuple or table, each with its path and type."""
-    if isinstance(kind, ListType | FixedTupleType) and _is_list(value):
-        items = kind.items if isinstance(kind, FixedTupleType) else [kind.item] * len(value)
+    if isinstance(kind, ct.ListType | ct.FixedTupleType) and _is_list(value):
+        items = kind.items if isinstance(kind, ct.FixedTupleType) else [kind.item] * len(value)
         pairs = enumerate(zip(items, value, strict=False))
         return [(f"[{index}]", item, inner) for index, (item, inner) in pairs]
-    if isinstance(kind, MappingType) and isinstance(value, Mapping):
+    if isinstance(kind, ct.MappingType) and isinstance(value, Mapping):
         return [(_key(str(key)), kind.value, inner) for key, inner in value.items()]
-    if isinstance(kind, TableType) and attrs.has(type(value)):
-        own = field_types(cast(type[AttrsInstance], type(value)))
+    if isinstance(kind, ct.TableType) and attrs.has(type(value)):
+        own = ct.field_types(cast(type[AttrsInstance], type(value)))
         return [(name, field, getattr(value, name)) for name, field in own.items()]
-    if isinstance(kind, TableType) and isinstance(value, Mapping):
-        own = field_types(kind.config)
+    if isinstance(kind, ct.TableType) and isinstance(value, Mapping):
+        own = ct.field_types(kind.config)
         return [(name, own[name], value[name]) for name in own if name in value]
     return []
 
 
 def _is_reference(value: object) -> TypeGuard[Reference]:
-    """Say whether a value has the form of a reference: a name, a table with ``use``, a config."""
+    """Return whether a value is a name, a table with ``use`` or a config object."""
     if isinstance(value, Mapping):
         return isinstance(value.get("use"), str)
     return isinstance(value, str) or attrs.has(type(value))
@@ -116,24 +101,24 @@ def _is_reference(value: object) -> TypeGuard[Reference]:
 # -- one function per family of types -------------------------------------------------------
 
 
-def _convert(kind: ConfigType, value: object) -> object:
+def _convert(kind: ct.ConfigType, value: object) -> object:
     """Return a value converted to its type, or raise _WrongValueError."""
     match kind:
-        case ScalarType(python):
-            return _SCALARS[python](value)
-        case ChoiceType():
+        case ct.ScalarType(python):
+            return _scalar(python, value)
+        case ct.ChoiceType():
             return _choice(kind, value)
-        case ArrayType():
+        case ct.ArrayType():
             return _array(kind, value)
-        case ReferenceType():
+        case ct.ReferenceType():
             return _reference(kind, value)
-        case ListType() | FixedTupleType():
+        case ct.ListType() | ct.FixedTupleType():
             return _list(kind, value)
-        case MappingType():
+        case ct.MappingType():
             return _mapping(kind, value)
-        case TableType(config):
+        case ct.TableType(config):
             return value if isinstance(value, config) else _table(config, value)
-        case UnionType():
+        case ct.UnionType():
             return _union(kind, value)
     if not isinstance(value, kind.python):
         raise _wrong(with_article(kind.python.__name__), value)
@@ -144,72 +129,46 @@ def _wrong(expected: str, value: object) -> _WrongValueError:
     return _WrongValueError([Mistake("", f"expected {expected}, got {quoted(value)}")])
 
 
-def _boolean(value: object) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise _wrong("true or false", value)
-    return bool(value)
-
-
-def _integer(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise _wrong("an integer", value)
-    return int(value)
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise _wrong("a number", value)
-    try:
-        number = float(value)
-    except OverflowError:
-        raise _wrong("a smaller number", value) from None
-    if math.isnan(number):
-        raise _WrongValueError([Mistake("", "expected a number, got NaN")])
-    return number
-
-
-def _string(value: object) -> str:
-    if not isinstance(value, str):
-        raise _wrong("a string", value)
-    return value
-
-
-def _path(value: object) -> Path:
-    return value if isinstance(value, Path) else Path(_string(value))
-
-
-def _none(value: object) -> None:
-    if value is not None:
-        raise _wrong("None", value)
-
-
-_SCALARS: Mapping[type, Callable[[object], object]] = {
-    bool: _boolean,
-    int: _integer,
-    float: _number,
-    str: _string,
-    Path: _path,
-    type(None): _none,
+_SCALARS: Mapping[Any, tuple[tuple[type, ...], str]] = {
+    bool: ((bool, np.bool_), "true or false"),
+    int: ((int, np.integer), "an integer"),
+    float: ((int, float, np.integer, np.floating), "a number"),
+    str: ((str,), "a string"),
+    Path: ((str, Path), "a string"),
+    type(None): ((type(None),), "None"),
 }
 
 
-def _choice(kind: ChoiceType, value: object) -> object:
+def _scalar(python: Any, value: object) -> object:
+    accepted, expected = _SCALARS[python]
+    if not isinstance(value, accepted) or (isinstance(value, bool) and python is not bool):
+        raise _wrong(expected, value)
+    try:
+        converted = python(value) if python in (bool, int, float, Path) else value
+    except OverflowError:
+        raise _wrong("a smaller number", value) from None
+    if converted != converted:
+        raise _WrongValueError([Mistake("", "expected a number, got NaN")])
+    return converted
+
+
+def _choice(kind: ct.ChoiceType, value: object) -> object:
     for written, meant in zip(kind.written, kind.values, strict=True):
         if value is meant or (type(written) is type(value) and written == value):
             return meant
     match = did_you_mean(str(value), map(str, kind.written))
-    options = ", ".join(map(toml_text, kind.written))
+    options = ", ".join(map(ct.toml_text, kind.written))
     one_of = "one of " if len(kind.written) > 1 else ""
     message = f"expected {one_of}{options}, got {quoted(value)}" + (f".{match}" if match else "")
     raise _WrongValueError([Mistake("", message)])
 
 
-def _union(kind: UnionType, value: object) -> object:
-    if value is None and any(map(is_none, kind.members)):
+def _union(kind: ct.UnionType, value: object) -> object:
+    if value is None and any(map(ct.is_none, kind.members)):
         return None
     reasons: dict[str, None] = {}
     for member in kind.members:
-        if not is_none(member):
+        if not ct.is_none(member):
             try:
                 return _convert(member, value)
             except _WrongValueError as error:
@@ -217,29 +176,29 @@ def _union(kind: UnionType, value: object) -> object:
     raise _WrongValueError([Mistake("", "; or ".join(reasons))])
 
 
-def _reference(kind: ReferenceType, value: object) -> object:
+def _reference(kind: ct.ReferenceType, value: object) -> object:
     if not _is_reference(value):
         name = with_article(str(kind.kind))
         raise _wrong(f"the name of {name} or a table with 'use' naming one", value)
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _list(kind: ListType | FixedTupleType, value: object) -> object:
+def _list(kind: ct.ListType | ct.FixedTupleType, value: object) -> object:
     if not _is_list(value):
         raise _wrong("a list", value)
-    if isinstance(kind, FixedTupleType) and len(value) != len(kind.items):
+    if isinstance(kind, ct.FixedTupleType) and len(value) != len(kind.items):
         raise _wrong(f"a list of {len(kind.items)} values", value)
     converted = _convert_all(_parts(kind, value))
-    return converted if isinstance(kind, ListType) and kind.python is list else tuple(converted)
+    return converted if isinstance(kind, ct.ListType) and kind.python is list else tuple(converted)
 
 
-def _mapping(kind: MappingType, value: object) -> object:
+def _mapping(kind: ct.MappingType, value: object) -> object:
     if not isinstance(value, Mapping):
         raise _wrong("a table", value)
     return dict(zip(value, _convert_all(_parts(kind, value)), strict=True))
 
 
-def _array(kind: ArrayType, value: object) -> object:
+def _array(kind: ct.ArrayType, value: object) -> object:
     wanted = "numbers" if kind.floating else "integers"
     wrong = _wrong(f"a list of {wanted}", value)
     if not _is_list(value):
@@ -260,7 +219,7 @@ def _array(kind: ArrayType, value: object) -> object:
 
 
 def _are_numbers(array: np.ndarray[Any, Any], floating: bool) -> bool:
-    """Say whether all are integers or, if allowed, floats; numpy keeps huge ones as objects."""
+    """Return whether all are integers or, if allowed, floats; numpy keeps huge ones as objects."""
     if array.dtype == object:
         return all(isinstance(number, int) for number in array.flat)
     return np.issubdtype(array.dtype, np.integer) or (
@@ -292,7 +251,7 @@ def _convert_all(parts: Sequence[_Part]) -> list[object]:
 def _table(cls: type[AttrsInstance], value: object) -> object:
     if not isinstance(value, Mapping):
         raise _wrong("a table", value)
-    allowed = list(field_types(cls))
+    allowed = list(ct.field_types(cls))
     valid, mistakes = _valid_values(cls, value)
     unknown = sorted(map(str, value.keys() - set(allowed)))
     # With a misspelt key, what the class says of the key that was meant is no news.
@@ -317,7 +276,7 @@ def _valid_values(
     """Return the values of a table that fit their fields, and the mistakes in the others."""
     valid: dict[str, object] = {}
     mistakes: list[Mistake] = []
-    kinds = field_types(cls)
+    kinds = ct.field_types(cls)
     for attribute in attrs.fields(cls):
         name = attribute.name
         if attribute.init and name in table:

@@ -1,7 +1,6 @@
-"""The library's face on plugins: load them, look things up by name, build them.
+"""Loaded plugins: look things up by name, check their parameters and build them.
 
-This and ``discovery`` are the only users of pluggy. Building a thing looks its name up in
-a table; no hook is called.
+Building looks a name up in a table; no hook is called.
 """
 
 import warnings
@@ -47,7 +46,7 @@ _PROTOCOLS: Mapping[Kind, type] = {
 
 
 class Plugins:
-    """The plugins that were found, and everything the loaded ones registered.
+    """Plugins that were found, and everything the loaded ones registered.
 
     Made by :func:`load_plugins`. A thing is built from its name and keywords, from a table
     ``{"use": name, ...}``, or from a config object, which is the fully typed way.
@@ -55,12 +54,12 @@ class Plugins:
 
     def __init__(
         self,
-        records: Sequence[PluginStatus],
+        statuses: Sequence[PluginStatus],
         registry: Registry,
         hooks: pluggy.PluginManager,
         reload: tuple[Callable[..., "Plugins"], tuple[object, ...]],
     ) -> None:
-        self._records = tuple(records)
+        self._statuses = tuple(statuses)
         self._registry = registry
         self._hooks = hooks
         self._reload = reload
@@ -72,7 +71,7 @@ class Plugins:
     @property
     def records(self) -> tuple[PluginStatus, ...]:
         """What became of each plugin: loaded, disabled or failed, in loading order."""
-        return self._records
+        return self._statuses
 
     def entries(self, kind: Kind | None = None) -> tuple[Entry, ...]:
         """Return everything registered, or everything of one kind."""
@@ -81,7 +80,7 @@ class Plugins:
         return tuple(self._registry.table(kind).values())
 
     def environment(self, ref: Reference, *, seed: Seed, **parameters: object) -> Environment:
-        """Build an environment; its luck comes from ``seed`` alone."""
+        """Build an environment; its random numbers come from ``seed`` alone."""
         return cast(Environment, self._top(Kind.ENVIRONMENT, ref, parameters, seed))
 
     def policy(
@@ -103,17 +102,16 @@ class Plugins:
         return cast(Engine, self._top(Kind.ENGINE, ref, parameters, 0))
 
     def entry(self, kind: Kind, name: str) -> Entry:
-        """Return what is registered under ``name``, or say what is and why this is not."""
+        """Return what is registered under ``name``, or raise with what is and why this is not."""
         found = self._registry.table(kind).get(name)
         if found is not None:
             return found
-        for record in self._records:
-            if record.state == "failed" and any(
-                entry.kind is kind and entry.name == name for entry in record.entries
-            ):
+        for status in self._statuses:
+            failed = status.entries if status.state == "failed" else ()
+            if any(entry.kind is kind and entry.name == name for entry in failed):
                 raise PluginError(
-                    f"{kind} {quoted(name)} belongs to plugin {record.name!r} of {record.origin},"
-                    f" which failed to load: {record.reason}"
+                    f"{kind} {quoted(name)} belongs to plugin {status.name!r} of {status.origin},"
+                    f" which failed to load: {status.reason}"
                 )
         names = list(self._registry.table(kind))
         raise UnknownNameError(
@@ -223,11 +221,11 @@ class Plugins:
         return built
 
     def _not_loaded(self) -> str:
-        out = [f"{r.name} ({r.state})" for r in self._records if r.state != "loaded"]
+        out = [f"{r.name} ({r.state})" for r in self._statuses if r.state != "loaded"]
         return f" Not loaded: {listed(out)}; see 'bdes plugins --config FILE'." if out else ""
 
     def announce(self, hook: str, **arguments: object) -> None:
-        """Fire a run-boundary hook in every plugin; what one raises is only a warning."""
+        """Call a run hook in every plugin; what one raises is only a warning."""
         implementations = getattr(self._hooks.hook, hook).get_hookimpls()
         for plugin in [implementation.plugin for implementation in implementations]:
             others = [other for other in self._hooks.get_plugins() if other is not plugin]
@@ -248,7 +246,7 @@ def _members(protocol: type) -> list[str]:
 
 
 class _Context:
-    """What factories are given; the one implementation of BuildContext and PolicyContext."""
+    """The implementation of BuildContext and PolicyContext."""
 
     def __init__(self, plugins: Plugins, seed: SeedSequence, problem: Problem | None) -> None:
         self._plugins = plugins

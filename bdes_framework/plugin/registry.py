@@ -1,7 +1,7 @@
-"""The typed registrar plugins write into, and the tables it fills.
+"""The registrar that plugins register with, and the tables of what is registered.
 
-One plugin registers into a registrar of its own; only when all of it went well are its
-entries added to the tables. So a plugin that fails half-way leaves nothing behind.
+Each plugin has a registrar of its own, whose entries are added to the tables only when all
+went well. So a plugin that fails half-way leaves nothing behind.
 """
 
 import inspect
@@ -31,10 +31,10 @@ FIRST_PARTY = "bdes-framework"
 """The distribution whose plugins load first, so that nobody takes their names."""
 
 RESERVED_FIELDS = frozenset({"use", "label", "seed", "problem"})
-"""Names a config class may not use for its fields: they mean something of their own."""
+"""Field names that config classes may not use."""
 
 LIST_ITEM = re.compile(r"(?m)^(?=\s*(?:[-*]|\d+\.) )")
-"""Where an item of a list begins in a docstring."""
+"""Matches where an item of a list begins in a docstring."""
 
 _SECTION = re.compile(r"^\w[^\n]*\n-{3,}$", re.MULTILINE)
 
@@ -43,7 +43,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 @frozen
 class Entry:
-    """One registered thing: how it is called, configured and built.
+    """A registered name, with its kind, config class and factory.
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ class Entry:
         What it is.
     name : str
         What config files and look-ups call it.
-    config : type
+    config : type[AttrsInstance]
         Its attrs config class; the fields are its parameters.
-    build : callable
+    build : Callable[[Any, Any], object]
         ``build(config, context)`` makes one.
     plugin : str
         The plugin that registered it.
@@ -70,15 +70,12 @@ class Entry:
 
     @property
     def summary(self) -> str:
-        """The first sentence of the config class's docstring, on one line."""
+        """First paragraph of the config class's docstring, on one line."""
         return one_line(self._paragraphs()[0])
 
     @property
     def explanation(self) -> list[str]:
-        """What the docstring says beyond its first sentence and before its sections.
-
-        A string for each paragraph, and one for each item of a list, its mark in front.
-        """
+        """Other paragraphs and list items of the docstring, before its sections."""
         items = [item for text in self._paragraphs()[1:] for item in LIST_ITEM.split(text)]
         return [one_line(item, 2000) for item in items if item.strip()]
 
@@ -89,7 +86,7 @@ class Entry:
 
 @frozen
 class PluginStatus:
-    """What became of one plugin.
+    """A plugin, whether it is loaded, disabled or failed, and what it registered.
 
     Parameters
     ----------
@@ -120,7 +117,7 @@ class PluginStatus:
 
 
 class Registrar:
-    """What ``bdes_register`` is given: one method per kind, typed end to end.
+    """Registers what a plugin offers: the argument of ``bdes_register``, one method per kind.
 
     Each takes the name to register, an attrs config class whose fields are the parameters,
     and a factory ``build(config, context)``. A factory for another config class is a type
@@ -229,7 +226,7 @@ class Registry:
         self._tables, self._by_config = tables, by_config
 
     def table(self, kind: Kind) -> Mapping[str, Entry]:
-        """Return the names of one kind and what they stand for."""
+        """Return the entries of one kind by name."""
         return self._tables[kind]
 
     def of_config(self, kind: Kind, config: type[AttrsInstance]) -> Entry | None:
