@@ -10,9 +10,24 @@ import click
 
 from bdes_framework._internal.files import replace_file, replace_text
 from bdes_framework.experiment.results import load_run
-from bdes_framework.report import CHARTS
+
+CHARTS = {
+    "final": "each policy at the horizon, with its interval",
+    "regret": "mean regret over rounds, with bands",
+    "loglog": "regret over horizons on log scales, with fitted slopes",
+    "lam": "regret across lam",
+    "path": "the state and the arms of one cell over rounds",
+    "gap": "how far from optimal the benchmark can be",
+}
 
 _FILE = click.Path(path_type=Path)
+_ONLY = "Only this one; may be given again."
+_EXPERIMENT = click.option(
+    "--experiment",
+    type=_FILE,
+    metavar="FILE",
+    help="The file the run was made from: needed to replay cells if it loads local modules.",
+)
 
 
 def need_charts() -> None:
@@ -26,22 +41,14 @@ def need_charts() -> None:
 
 @click.command()
 @click.argument("run", type=_FILE)
-@click.option(
-    "--out", type=_FILE, help="Where to write; report.html in the run's folder by default."
-)
-@click.option(
-    "--experiment",
-    type=_FILE,
-    metavar="FILE",
-    help="The file the run was made from: needed to show the paths of cells if it loads"
-    " local modules.",
-)
+@click.option("--out", type=_FILE, help="By default report.html in the run's folder.")
+@_EXPERIMENT
 @click.option(
     "--paths",
     type=click.IntRange(min=0),
     default=60,
     show_default=True,
-    help="How many cells to play again at most, to show their states and arms.",
+    help="How many cells to replay at most, to show their states and arms.",
 )
 @click.option("--overwrite", is_flag=True, help="Overwrite FILE even if it is no report.")
 def report(run: Path, **options: Any) -> None:
@@ -109,30 +116,11 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
 @click.argument("run", type=_FILE)
 @click.option("--chart", required=True, type=click.Choice(list(CHARTS)), help="Which chart.")
 @click.option("-o", "--out", required=True, type=_FILE, help="FILE.svg or FILE.png.")
-@click.option(
-    "--environment",
-    "environments",
-    multiple=True,
-    metavar="LABEL",
-    help="Only this environment; may be given again.",
-)
-@click.option(
-    "--policy",
-    "policies",
-    multiple=True,
-    metavar="LABEL",
-    help="Only this policy; may be given again.",
-)
+@click.option("--environment", "environments", multiple=True, metavar="LABEL", help=_ONLY)
+@click.option("--policy", "policies", multiple=True, metavar="LABEL", help=_ONLY)
 @click.option("--horizon", type=int, help="The longest by default.")
-@click.option(
-    "--replication", type=click.IntRange(min=0), default=0, help="For path: which repetition."
-)
-@click.option(
-    "--experiment",
-    type=_FILE,
-    metavar="FILE",
-    help="For path: the file the run was made from, if it loads local modules.",
-)
+@click.option("--replication", type=click.IntRange(min=0), default=0, help="For path: which one.")
+@_EXPERIMENT
 @click.option("--title", default="", help="A line above the chart.")
 @click.option("--width", type=click.IntRange(100, 4000), help="Of a panel, pixels.")
 @click.option("--height", type=click.IntRange(60, 4000), default=260, help="Of a panel, pixels.")

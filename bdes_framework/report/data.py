@@ -82,7 +82,8 @@ class RunData:
         self.resolved: Mapping[str, Any] = run.resolved
         self.records = run.cells()
         self.results = summarise(self.records)
-        self.benchmarks = run.benchmarks()
+        self.n_missing = run.n_cells - len(self.records)
+        self.n_failed = sum(record.error is not None for record in self.records)
         self.policy_names = shown_names(result.policy for result in self.results)
         self.environment_names = shown_names(result.environment for result in self.results)
         self._tables: dict[Place, Mapping[str, Any]] = {
@@ -123,6 +124,10 @@ class RunData:
         """Return what an environment at a horizon is called in charts."""
         return f"{self.environment_names[environment]}, T = {horizon:,}"
 
+    def cell_name(self, environment: str, policy: str, horizon: int) -> str:
+        """Return what a cell is called in charts, its replication left out."""
+        return f"{self.policy_names[policy]} on {self.panel_name(environment, horizon)}"
+
     def results_of(self, panel: Panel) -> list[Result]:
         """Return the results of one panel that have a mean, in the experiment's order."""
         return self._results[panel.environment, panel.horizon]
@@ -140,9 +145,6 @@ class RunData:
         """Return an environment's parameters other than lam, as JSON."""
         table = self._tables.get((environment, horizon), {})
         return json.dumps({k: v for k, v in table.items() if k != "lam"}, sort_keys=True)
-
-
-# -- rows of charts -------------------------------------------------------------------------
 
 
 def curve_rows(data: RunData, panel: Panel, points: int = MAX_POINTS) -> list[Row]:
@@ -328,9 +330,6 @@ def _without_lam(label: str) -> str:
     return re.sub(r",? ?\(\s*\)$", "", shown) or label
 
 
-# -- who won --------------------------------------------------------------------------------
-
-
 def standings(data: RunData, panel: Panel) -> list[Standing]:
     """Return the policies of a panel, best first, with paired differences to the best."""
     paid: dict[str, dict[int, float]] = {}
@@ -352,13 +351,10 @@ def _behind(best: Mapping[int, float], other: Mapping[int, float]) -> Estimate |
     return estimate([best[k] - other[k] for k in sorted(best.keys() & other.keys())])
 
 
-# -- the benchmark --------------------------------------------------------------------------
-
-
 def gap_rows(data: RunData) -> list[Row]:
     """Return the widest proven gap per environment and horizon, as a share of the value."""
     widest: dict[tuple[str, int], RunBenchmark] = {}
-    for record in data.benchmarks:
+    for record in data.run.benchmarks():
         place = record.environment, record.horizon
         if place not in widest or record.gap > widest[place].gap:
             widest[place] = record

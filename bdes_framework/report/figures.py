@@ -175,7 +175,7 @@ class Figures:
         return [_option("all", part)]
 
     def _path(self, path: Trajectory) -> Option:
-        name = path.name(self._data)
+        name = self._data.cell_name(path.environment, path.policy, path.horizon)
         if path.replication:
             name += f", replication {path.replication}"
         parts = []

@@ -85,7 +85,7 @@ def report_page(
     over_time = "Regret over time" if has_regret else "Reward over time"
     style, script, vega = _asset("report.css"), _asset("report.js"), vega_script()
     return _TEMPLATES.get_template("report.html").render(
-        title=data.run.name,
+        data=data,
         version=__version__,
         policy="default-src 'none'; base-uri 'none'; form-action 'none'; "
         f"script-src {_content_hash(vega)} {_content_hash(script)}; "
@@ -96,25 +96,18 @@ def report_page(
         script_data=figures.script_data(),
         sections=_SECTIONS | {"growth": over_time} if has_panels else _SECTIONS_WITHOUT_RESULTS,
         headline=tables.headline(data),
-        policies=data.policies,
         has_panels=has_panels,
         has_regret=has_regret,
-        n_horizons=len(data.horizons),
         facts=tables.facts(data),
         command=_command(settings),
         experiment=_experiment_text(data),
         run_tables=tables.run_tables(data),
-        options=figures.options,
-        n_left_out=figures.left_out,
+        figures=figures,
         standings=tables.standings_table(data),
         slopes=tables.slope_table(data, fits),
         not_replayed=paths.reasons,
-        benchmark_errors=data.run.benchmark_errors(),
         gaps=tables.gap_table(data),
         diagnostics=tables.diagnostics_table(data),
-        n_missing=data.run.n_cells - len(data.records),
-        n_finished=len(data.records),
-        n_failed=sum(record.error is not None for record in data.records),
         failures=tables.failure_table(data),
     )
 

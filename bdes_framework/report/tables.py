@@ -9,15 +9,7 @@ from typing import Any
 from attrs import field, frozen
 
 from bdes_framework.experiment.summary import Estimate
-from bdes_framework.report.data import (
-    REGRET,
-    Panel,
-    RunData,
-    Standing,
-    gap_rows,
-    promise_of,
-    standings,
-)
+from bdes_framework.report.data import REGRET, RunData, Standing, gap_rows, promise_of, standings
 from bdes_framework.report.labels import MAX_TEXT
 from bdes_framework.report.slopes import SlopeFit
 
@@ -77,21 +69,19 @@ def number(value: float | None, form: str) -> TableCell:
     return TableCell(format(value, form), value, True)
 
 
-# -- what was run ---------------------------------------------------------------------------
-
-
 def facts(data: RunData) -> dict[str, str]:
     """Return size, seed, horizons and what policies know, by name."""
     config = data.resolved["config"]
     known = {"lam": config["reveal_lam"], "replenishing arm": config["reveal_replenishing_arm"]}
+    revealed = [name for name, is_known in known.items() if is_known]
+    benchmark = config["benchmark"] or "none"
     return {
         "cells finished": f"{len(data.records):,} of {data.run.n_cells:,}",
         "seed": str(config["seed"]),
         "replications": f"{config['replications']:,}",
         "horizons T": ", ".join(f"{horizon:,}" for horizon in config["horizons"]),
-        "benchmark": _reference(config["benchmark"]) if config["benchmark"] else "none",
-        "revealed to policies": ", ".join(name for name, is_known in known.items() if is_known)
-        or "neither lam nor arm",
+        "benchmark": benchmark if isinstance(benchmark, str) else _brief(benchmark),
+        "revealed to policies": ", ".join(revealed) or "neither lam nor arm",
     }
 
 
@@ -105,10 +95,6 @@ def run_tables(data: RunData) -> list[Table]:
         _parts("Policies", "Policy", config["policies"]),
         Table("Code that decides the numbers", headings, versions, sortable=False),
     ]
-
-
-def _reference(ref: object) -> str:
-    return ref if isinstance(ref, str) else json.dumps(ref, sort_keys=True)
 
 
 def _parts(title: str, one: str, parts: Sequence[Mapping[str, Any]]) -> Table:
@@ -131,22 +117,21 @@ def _brief(value: object) -> str:
     return plain if len(plain) <= MAX_VALUE else plain[: MAX_VALUE - 1] + "…"
 
 
-# -- who won --------------------------------------------------------------------------------
-
-
 def headline(data: RunData) -> str:
     """Return the size of the run and the winner at the longest horizon, in two sentences."""
     panels = data.panels()
     if not panels:
         return "No cell has finished well yet."
-    facts = (
-        _count(len(data.policies), "policy", "policies"),
-        _count(len(data.environment_names), "environment", "environments"),
-        _count(len(data.horizons), "horizon", "horizons"),
-    )
-    words = f"{_count(data.run.n_cells, 'cell', 'cells')}{_undone(data)}: {', '.join(facts)}."
+    n_policies = len(data.policies)
+    policies = f"{n_policies:,} {'policy' if n_policies == 1 else 'policies'}"
+    environments = _count(len(data.environment_names), "environment")
+    horizons = _count(len(data.horizons), "horizon")
+    words = f"{_count(data.run.n_cells, 'cell')}{_undone(data)}: "
+    words += f"{policies}, {environments}, {horizons}."
     last = [panel for panel in panels if panel.horizon == panels[0].horizon]
-    wins, ties = _tally(data, last)
+    found = [standing for panel in last for standing in standings(data, panel)]
+    wins = Counter(standing.result.policy for standing in found if standing.is_best)
+    ties = Counter(standing.result.policy for standing in found if standing.is_tied)
     if wins:
         best, count = wins.most_common(1)[0]
         where = f" in {count} of {len(last)} environments" if len(last) > 1 else ""
@@ -158,26 +143,13 @@ def headline(data: RunData) -> str:
 
 def _undone(data: RunData) -> str:
     """Return how many cells are missing or failed, if any: the winner may not win in the end."""
-    missing = data.run.n_cells - len(data.records)
-    n_failed = sum(record.error is not None for record in data.records)
-    parts = [
-        f"{n:,} {what}" for n, what in ((missing, "not played yet"), (n_failed, "failed")) if n
-    ]
-    return f" ({', '.join(parts)})" if parts else ""
+    counts = {"not played yet": data.n_missing, "failed": data.n_failed}
+    parts = ", ".join(f"{n:,} {what}" for what, n in counts.items() if n)
+    return f" ({parts})" if parts else ""
 
 
-def _count(n: int, one: str, many: str) -> str:
-    return f"{n:,} {one if n == 1 else many}"
-
-
-def _tally(data: RunData, panels: Sequence[Panel]) -> tuple[Counter[str], Counter[str]]:
-    wins: Counter[str] = Counter()
-    ties: Counter[str] = Counter()
-    for panel in panels:
-        for standing in standings(data, panel):
-            wins[standing.result.policy] += standing.is_best
-            ties[standing.result.policy] += standing.is_tied
-    return +wins, ties
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def standings_table(data: RunData) -> Table:
@@ -204,20 +176,19 @@ def standings_table(data: RunData) -> Table:
 def _standing_row(data: RunData, standing: Standing, with_regret: bool) -> TableRow:
     result = standing.result
     assert result.mean is not None
-    cells: list[TableCell | str] = [
-        data.environment_names[result.environment],
-        number(result.horizon, ",d"),
-        data.policy_names[result.policy],
-    ]
+    regret: list[TableCell] = []
     if with_regret:
         optimum = None if result.regret is None else result.mean.mean + result.regret.mean
         share = result.mean.mean / optimum if optimum else None
-        cells += [_estimate(result.regret), number(share, ".1%")]
+        regret = [_estimate(result.regret), number(share, ".1%")]
     verdict = "best" if standing.is_best else "tied" if standing.is_tied else ""
     if result.n_failed:
         verdict = f"{verdict}, {result.n_failed} failed".removeprefix(", ")
     return [
-        *cells,
+        data.environment_names[result.environment],
+        number(result.horizon, ",d"),
+        data.policy_names[result.policy],
+        *regret,
         number(result.mean.mean / result.horizon, ".4f"),
         _estimate(standing.behind),
         verdict,
@@ -229,9 +200,6 @@ def _estimate(found: Estimate | None) -> TableCell:
         return number(None, "")
     half = "" if found.half_width is None else f" ± {found.half_width:,.1f}"
     return TableCell(f"{found.mean:,.1f}{half}", found.mean, True)
-
-
-# -- growth, benchmark, diagnostics, failures -----------------------------------------------
 
 
 def has_regret(data: RunData) -> bool:
@@ -263,15 +231,9 @@ def slope_table(data: RunData, fits: Mapping[tuple[str, str], SlopeFit]) -> Tabl
 
 def gap_table(data: RunData) -> Table:
     """Return by how much regret may be understated: benchmarks and their upper bounds."""
+    forms = {"T": ",d", "value": ",.2f", "upper_bound": ",.2f", "gap": ",.2g", "share": ".1e"}
     rows = [
-        [
-            row["environment"],
-            number(row["T"], ",d"),
-            number(row["value"], ",.2f"),
-            number(row["upper_bound"], ",.2f"),
-            number(row["gap"], ",.2g"),
-            number(row["share"], ".1e"),
-        ]
+        [row["environment"], *(number(row[column], form) for column, form in forms.items())]
         for row in gap_rows(data)[:MAX_ROWS]
     ]
     headings = ["Environment", "T", "Benchmark", "Upper bound", "Gap", "Gap / benchmark"]

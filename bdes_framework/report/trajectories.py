@@ -31,11 +31,6 @@ class Trajectory:
     arms: list[Row]
     arm_names: list[str]
 
-    def name(self, data: RunData) -> str:
-        """Return what the cell is called in charts, its replication left out."""
-        where = data.panel_name(self.environment, self.horizon)
-        return f"{data.policy_names[self.policy]} on {where}"
-
 
 @frozen
 class Trajectories:
@@ -64,11 +59,8 @@ def replay_trajectories(
     except BdesError as error:
         trajectories.reasons.append(one_line(str(error)))
         return trajectories
-    stored = {
-        (r.environment, r.policy, r.horizon, r.replication): r
-        for r in data.records
-        if r.error is None
-    }
+    finished = [record for record in data.records if record.error is None]
+    stored = {(r.environment, r.policy, r.horizon, r.replication): r for r in finished}
     known = data.run.keys()
     cells = [cell for cell in loaded.cells if cell.key in known and _place(cell) in stored]
     if not cells:
@@ -80,17 +72,15 @@ def replay_trajectories(
     end = time.monotonic() + seconds
     for done, cell in enumerate(chosen):
         if time.monotonic() > end:
-            trajectories.reasons.append(
-                f"{len(chosen) - done} more cells were not played again: time was up"
-            )
+            left = len(chosen) - done
+            trajectories.reasons.append(f"{left} more cells were not played again: time was up")
             break
         on_cell(done, len(chosen))
         edges = _edges(cell.horizon)
         try:
             trace = replay_cell(loaded, cell, stored[_place(cell)], edges[1:])
         except ReplayError as error:
-            policy, environment = cell.policy.label[:100], cell.environment.label[:100]
-            name = one_line(f"{policy} on {environment}, T = {cell.horizon:,}")
+            name = data.cell_name(cell.environment.label, cell.policy.label, cell.horizon)
             trajectories.reasons.append(f"{name}: {error}")
         else:
             arms, names = _arm_rows(trace, edges)
@@ -113,7 +103,7 @@ def _place(cell: Cell) -> tuple[str, str, int, int]:
 
 
 def _edges(horizon: int) -> IntArray:
-    """Return where bins of rounds begin and end, from 0 to the horizon."""
+    """Return the ends of bins of rounds, from 0 to the horizon."""
     return np.unique(np.rint(np.linspace(0, horizon, min(BINS, horizon) + 1)).astype(np.int64))
 
 

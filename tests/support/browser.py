@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.ui import WebDriverWait
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
 DRIVER = shutil.which("chromedriver")
@@ -20,18 +21,9 @@ needs_browser = pytest.mark.skipif(
     reason="no chromium and chromedriver here: apt-get install chromium chromium-driver",
 )
 
-_FLAGS = (
-    "--headless=new",
-    "--no-sandbox",  # tests run as root in containers; the page is our own
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-dev-shm-usage",
-    "--disable-sync",
-    "--window-size=1200,900",
-)
+# Tests run as root in containers, and the page is our own: no sandbox.
+_FLAGS = "headless=new no-sandbox disable-gpu disable-dev-shm-usage disable-quic no-first-run"
+_FLAGS += " disable-background-networking disable-component-update disable-sync"
 
 
 class Browser:
@@ -39,13 +31,15 @@ class Browser:
 
     def __init__(self, driver: webdriver.Chrome) -> None:
         self._driver = driver
+        self._driver.set_script_timeout(60)
 
     def open(self, file: Path, *, width: int = 1200, dark: bool = False, media: str = "") -> None:
         """Open a page at a width, in a colour scheme, on the screen or as it prints."""
         self._driver.get("about:blank")
         self._resize(width, 900)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self._command("Emulation.setEmulatedMedia", features=[scheme], media=media)
+        media_features = {"features": [scheme], "media": media}
+        self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media_features)
         self.console_errors()
         self.requests()
         self._driver.get(file.resolve().as_uri())
@@ -59,28 +53,25 @@ class Browser:
             ".every(chart => chart.dataset.drawn)"
         )
 
-    def run(self, script: str, *arguments: object) -> Any:
-        """Run a script in the page and return what it returns."""
-        return self._driver.execute_script(script, *arguments)
+    def run(self, script: str) -> Any:
+        """Run a script in the page and return its value."""
+        return self._driver.execute_script(script)
 
     def run_async(self, script: str) -> Any:
         """Run a script that calls back, and return what it calls back with."""
-        self._driver.set_script_timeout(60)
         return self._driver.execute_async_script(script)
 
     def wait_until(self, script: str, seconds: float = 20) -> None:
         """Wait until a script returns something true."""
-        from selenium.webdriver.support.ui import WebDriverWait
-
         WebDriverWait(self._driver, seconds, poll_frequency=0.05).until(lambda _: self.run(script))
 
     def console_errors(self) -> list[str]:
-        """Return the errors and warnings in the console since last asked."""
+        """Return the errors and warnings in the console since the last call."""
         entries = self._driver.get_log("browser")  # type: ignore[no-untyped-call]
         return [entry["message"] for entry in entries if entry["level"] in ("SEVERE", "WARNING")]
 
     def requests(self) -> list[str]:
-        """Return what the page asked for since last asked."""
+        """Return the addresses the page requested since the last call."""
         entries = self._driver.get_log("performance")  # type: ignore[no-untyped-call]
         messages = [json.loads(entry["message"])["message"] for entry in entries]
         return [
@@ -90,13 +81,8 @@ class Browser:
         ]
 
     def _resize(self, width: int, height: int) -> None:
-        self._command(
-            "Emulation.setDeviceMetricsOverride",
-            width=width, height=height, deviceScaleFactor=1, mobile=width < 600,
-        )  # fmt: skip
-
-    def _command(self, name: str, **arguments: object) -> None:
-        self._driver.execute_cdp_cmd(name, arguments)
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self._driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
 @contextmanager
@@ -104,11 +90,8 @@ def browser(profile: Path) -> Iterator[Browser]:
     """Start a Chromium with an empty profile; end it again."""
     options = webdriver.ChromeOptions()
     options.binary_location = str(CHROMIUM)
-    for flag in (*_FLAGS, f"--user-data-dir={profile}"):
-        options.add_argument(flag)
+    for flag in (*_FLAGS.split(), "window-size=1200,900", f"user-data-dir={profile}"):
+        options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
-    try:
+    with webdriver.Chrome(options=options, service=Service(str(DRIVER))) as driver:
         yield Browser(driver)
-    finally:
-        driver.quit()
