@@ -258,14 +258,13 @@ def same_seed_gives_the_same_arms(subject: Subject, scenario: PolicyScenario) ->
 @SUITE.over(*ORDINARY)
 def arms_do_not_depend_on_limit(subject: Subject, scenario: PolicyScenario) -> None:
     """Asking for one arm, for some or for all that are left gives the same sequence."""
-    _assert_same_arms_asked(subject, scenario, *LIMITS)
+    for how in LIMITS:
+        _assert_same_arms(game(subject, scenario), game(subject, scenario, how), how)
 
 
-def _assert_same_arms_asked(subject: Subject, scenario: PolicyScenario, *ways: str) -> None:
-    for how in ways:
-        other = game(subject, scenario, how).rounds.arms
-        expected = f"the same arms asked {TOGETHER} and {how}"
-        assert_same(arms_of(subject, scenario), other, expected, "arm")
+def _assert_same_arms(together: Game, other: Game, how: str) -> None:
+    expected = f"the same arms asked {TOGETHER} and {how}"
+    assert_same(together.rounds.arms, other.rounds.arms, expected, "arm")
 
 
 @SUITE.over(*ORDINARY)
@@ -344,12 +343,12 @@ def _assert_undisturbed(
 
 def plays(subject: Subject, scenario: PolicyScenario) -> None:
     """It answers every ask as it should, however it is asked."""
-    for how in (TOGETHER, SINGLY):
-        for answer in game(subject, scenario, how).answers:
-            ask_returns_an_array_of_int64(answer)
-            ask_returns_1_to_limit_arms(answer)
-            arms_exist(answer)
-    _assert_same_arms_asked(subject, scenario, SINGLY)
+    together, singly = (play_anew(subject, scenario, how) for how in (TOGETHER, SINGLY))
+    for answer in together.answers + singly.answers:
+        ask_returns_an_array_of_int64(answer)
+        ask_returns_1_to_limit_arms(answer)
+        arms_exist(answer)
+    _assert_same_arms(together, singly, SINGLY)
 
 
 def _at_rate(lam: float) -> tuple[PolicyScenario, ...]:

@@ -35,8 +35,9 @@ def test_plays_at_any_rate_on_any_arms(
         problem = Problem(len(r), horizon, lam, replenishing_arm=len(r) - 1)
         played = play(build(name, problem, **parameters), Instance(r, b, lam), horizon)
         assert played.arms.size == horizon
-    world = PLUGINS.environment("bernoulli", seed=1, r=r, b=b, lam=lam)
-    assert simulate(world, build(name, problem, **parameters), 260).total_reward >= 0
+    if case not in ("never pays", "always pays"):  # there, draws are what they are expected to be
+        world = PLUGINS.environment("bernoulli", seed=1, r=r, b=b, lam=lam)
+        assert simulate(world, build(name, problem, **parameters), 260).total_reward >= 0
 
 
 @pytest.mark.parametrize(
