@@ -153,15 +153,11 @@ def curve_rows(data: RunData, panel: Panel, points: int = MAX_POINTS) -> list[Ro
     for result in data.results_of(panel):
         curves = data.run.curves(panel.environment, result.policy, panel.horizon)
         mean, half = _mean_and_half_width(_measured(curves, panel.measure))
+        columns = (curves.checkpoints, mean, mean - half, mean + half)
+        kept = _thinned(curves.checkpoints.size, points)
         rows += [
-            {
-                **_names(data, result),
-                "round": int(curves.checkpoints[index]),
-                "value": float(mean[index]),
-                "low": float(mean[index] - half[index]),
-                "high": float(mean[index] + half[index]),
-            }
-            for index in _thinned(curves.checkpoints.size, points)
+            _names(data, result) | dict(zip(("round", "value", "low", "high"), row, strict=True))
+            for row in zip(*(column[kept].tolist() for column in columns), strict=True)
         ]
     return rows
 

@@ -4,8 +4,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from attrs import frozen
-
 from bdes_framework._internal.text import ascii_controls
 
 MAX_NAME = 40
@@ -81,34 +79,21 @@ def spread(
     back: Callable[[float], float] = math.exp if log else float
     bottom, top = there(lowest), there(highest)
     step = (top - bottom) * LABEL_HEIGHT or 1.0
-    clusters: list[_Cluster] = []
+
+    def start(cluster: list[int]) -> float:
+        """Return where stacked labels begin: centred, or as near as the axis' ends allow."""
+        height = step * len(cluster)
+        centre = sum(there(values[i]) for i in cluster) / len(cluster)
+        return max(min(centre - height / 2, top + step / 2 - height), bottom - step / 2)
+
+    clusters: list[list[int]] = []
     for index in sorted(range(len(values)), key=lambda i: values[i]):
-        clusters.append(_Cluster.around(there(values[index]), [index], step, bottom, top))
-        while len(clusters) > 1 and clusters[-2].end > clusters[-1].start:
-            above, below = clusters.pop(), clusters.pop()
-            members = below.members + above.members
-            centre = sum(there(values[i]) for i in members) / len(members)
-            clusters.append(_Cluster.around(centre, members, step, bottom, top))
+        above = [index]
+        while clusters and start(clusters[-1]) + step * len(clusters[-1]) > start(above):
+            above = clusters.pop() + above
+        clusters.append(above)
     placed = [0.0] * len(values)
     for cluster in clusters:
-        for k, index in enumerate(cluster.members):
-            placed[index] = back(cluster.start + step * (k + 0.5))
+        for k, index in enumerate(cluster):
+            placed[index] = back(start(cluster) + step * (k + 0.5))
     return placed
-
-
-@frozen
-class _Cluster:
-    """Adjacent labels, stacked from the lowest without a space."""
-
-    start: float
-    end: float
-    members: list[int]
-
-    @classmethod
-    def around(
-        cls, centre: float, members: list[int], step: float, bottom: float, top: float
-    ) -> "_Cluster":
-        """Return labels centred at a place, or as near as the axis' ends allow."""
-        height = step * len(members)
-        start = max(min(centre - height / 2, top + step / 2 - height), bottom - step / 2)
-        return cls(start, start + height, members)
