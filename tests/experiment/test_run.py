@@ -1,18 +1,16 @@
-"""Runs: going on where one stopped, nothing mixed; faults stay in their cell."""
+"""Runs: resumed where one stopped, nothing mixed; failures stay in their cell."""
 
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from bdes_framework import StoreError, load_experiment, run_experiment
+from bdes_framework import Experiment, StoreError, load_experiment, load_run, run_experiment
 from bdes_framework.cli.run import show_run
 from bdes_framework.experiment.store import locked, open_store
-from tests.support.experiments import FILE, dump
-
-Good = Callable[[str], str]
+from tests.support.command import bdes
+from tests.support.experiments import changed, dump, run_demo, write_experiment, write_plugin
 
 LISTENER = """
 calls = []
@@ -30,13 +28,66 @@ def bdes_run_finished(run):
     calls.append(("finished", run.n_finished, run.n_failed))
 """
 
+PLANNER = """
+import os
+from attrs import frozen
+from bdes_framework import Plan, Schedule, hookimpl
 
-def test_finished_cells_are_never_run_again(folder: Path) -> None:
-    experiment = load_experiment(folder / "demo.toml")
-    played: list[str] = []
+BDES_API_VERSION = 1
+
+@frozen
+class Config:
+    '''Plays arm 0 in all rounds.'''
+
+class Zero:
+    def plan(self, instance, horizon):
+        if os.path.exists("BROKEN"): raise OSError('no plan')
+        schedule = Schedule.cycle([0], horizon)
+        return Plan(schedule, instance.value(schedule), float(horizon))
+
+@hookimpl
+def bdes_register(registrar):
+    registrar.planner("zero", Config, lambda config, context: Zero())
+"""
+
+RANDOM_ARMS = """
+import numpy as np
+from attrs import frozen
+from bdes_framework import Instance, Outcome, hookimpl
+
+BDES_API_VERSION = 1
+
+@frozen
+class Config:
+    '''Arms that are drawn from the environment's own seed.'''
+
+class RandomArms:
+    def __init__(self, rng):
+        self.instance = Instance(rng.random(2), rng.random(2), 0.5)
+        self.q = self.instance.q0
+    @property
+    def n_arms(self):
+        return 2
+    def pull(self, arms):
+        here = self.instance.starting_at(self.q)
+        means, self.q = here.expected_rewards(arms), here.state_after(arms)
+        return Outcome(means, means)
+
+@hookimpl
+def bdes_register(registrar):
+    registrar.environment("random", Config, lambda config, context: RandomArms(context.rng))
+"""
+
+OTHER = '[[policies]]\nuse = "other"\n\n[[policies]]'
+SECOND_POLICY = ('["mine.py"]', '["mine.py", "other.py"]'), ("[[policies]]", OTHER)
+ZERO = ("benchmark = false", 'benchmark = "zero"')
+WITH_PLANNER = ('["mine.py"]', '["mine.py", "planner.py"]'), ZERO
+
+
+def starts_of(folder: Path, n_runs: int, experiment: Experiment, played: list[str]) -> list[Any]:
+    """Run an experiment several times; return how many cells each time began with."""
     starts: list[tuple[int, int]] = []
-
-    def go() -> None:
+    for _ in range(n_runs):
         run_experiment(
             experiment,
             out=folder / "run",
@@ -44,40 +95,51 @@ def test_finished_cells_are_never_run_again(folder: Path) -> None:
             on_start=lambda total, done: starts.append((total, done)),
             on_cell=lambda cell, _: played.append(cell.key),
         )
+    return starts
 
-    go()
-    go()
-    assert starts == [(6, 0), (6, 6)]
+
+def test_finished_cells_are_not_run_again(folder: Path) -> None:
+    experiment = load_experiment(folder / "demo.toml")
+    played: list[str] = []
+    assert starts_of(folder, 2, experiment, played) == [(6, 0), (6, 6)]
     assert played == [cell.key for cell in experiment.cells]
 
 
-def test_another_experiment_s_folder_is_refused(folder: Path) -> None:
-    run_experiment(folder / "demo.toml", out=folder / "run")
+def test_another_experiments_folder_raises(folder: Path) -> None:
+    run_demo(folder)
     before = dump(folder / "run")
-    (folder / "demo.toml").write_text(FILE.replace("seed = 1", "seed = 2"))
+    write_experiment(folder, ("seed = 1", "seed = 2"))
     with pytest.raises(StoreError, match="holds another experiment"):
-        run_experiment(folder / "demo.toml", out=folder / "run")
+        run_demo(folder)
     assert dump(folder / "run") == before
 
 
-def test_another_version_of_a_plugin_gets_a_folder_of_its_own(
-    folder: Path, good_plugin: Good, monkeypatch: pytest.MonkeyPatch
+def test_new_plugin_version_gets_its_own_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
     first = run_experiment("demo.toml").folder
     assert first == run_experiment("demo.toml").folder
-    (folder / "mine.py").write_text(good_plugin("mine").replace("zeros", "ones"))
+    write_plugin(folder, ("zeros", "ones"))
     second = run_experiment("demo.toml").folder
     assert second != first
     assert not {row[0] for row in dump(first)} & {row[0] for row in dump(second)}
 
 
-def test_a_folder_with_somebody_s_files_is_refused(folder: Path) -> None:
-    (folder / "mine").mkdir()
-    (folder / "mine" / "experiment.toml").write_text("dear to me")
+def test_folder_with_other_files_raises(folder: Path) -> None:
+    (folder / "notes").mkdir()
+    (folder / "notes" / "experiment.toml").write_text("not a run")
     with pytest.raises(StoreError, match=r"is not a run but has 'experiment\.toml' in it"):
-        run_experiment(folder / "demo.toml", out=folder / "mine")
-    assert (folder / "mine" / "experiment.toml").read_text() == "dear to me"
+        run_demo(folder, "notes")
+    assert (folder / "notes" / "experiment.toml").read_text() == "not a run"
+
+
+def test_run_in_a_locked_folder_exits_2(folder: Path) -> None:
+    (folder / "run").mkdir()
+    with locked(folder / "run"):
+        done = bdes("run", "demo.toml", "--out", "run", cwd=folder)
+    assert done.returncode == 2
+    assert "in use by another process" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -86,64 +148,28 @@ def test_a_folder_with_somebody_s_files_is_refused(folder: Path) -> None:
         ("import sys; sys.exit(0)", "SystemExit: 0"),
         ("raise type('Odd', (Exception,), {'__str__': lambda self: 1 / 0})()", "Odd, which cannot"),
         ("raise OSError('\\udc80')", "OSError"),
+        ("pass\n    def diagnostics(self):\n        d = {}; d['x'] = d; return d", "ValueError"),
     ],
 )
-def test_however_a_policy_fails_the_others_go_on(
-    folder: Path, good_plugin: Good, fault: str, error: str
-) -> None:
-    failing(folder, good_plugin)
-    source = good_plugin("mine").replace("        pass", f"        {fault}")
-    (folder / "mine.py").write_text(source)
-    run = run_experiment(folder / "demo.toml", out=folder / "run", engine="serial")
-    by_policy = {cell.policy: cell.error or "" for cell in run.cells()}
+def test_other_policies_run_when_one_fails(folder: Path, fault: str, error: str) -> None:
+    write_plugin(folder, ("pass", fault))
+    write_plugin(folder, name="other")
+    write_experiment(folder, *SECOND_POLICY)
+    by_policy = {cell.policy: cell.error or "" for cell in run_demo(folder).cells()}
     assert by_policy["mine"].startswith(error)
     assert by_policy["other"] == ""
 
 
-def test_diagnostics_that_cannot_be_written_fail_their_own_cell(
-    folder: Path, good_plugin: Good
-) -> None:
-    source = good_plugin("mine").replace(
-        "        pass", "        pass\n    def diagnostics(self):\n"
-        "        d = {}\n        d['x'] = d\n        return d",
-    )  # fmt: skip
-    (folder / "mine.py").write_text(source)
-    run = run_experiment(folder / "demo.toml", out=folder / "run", engine="serial")
-    assert all("ValueError" in (cell.error or "") for cell in run.cells())
-
-
-def test_a_second_process_on_one_folder_is_refused(folder: Path) -> None:
-    (folder / "run").mkdir()
-    with locked(folder / "run"):
-        done = subprocess.run(
-            [sys.executable, "-c", "from bdes_framework.cli import main; main()", "run",
-             str(folder / "demo.toml"), "--out", str(folder / "run")],
-            capture_output=True, text=True,
-        )  # fmt: skip
-    assert done.returncode == 2
-    assert "in use by another process" in done.stderr
-
-
-def failing(folder: Path, good_plugin: Good) -> None:
-    source = good_plugin("mine").replace(
-        "        pass", "        import pathlib\n"
-        f"        if pathlib.Path({str(folder / 'broken')!r}).exists():\n"
-        "            raise OSError('no more')"
-    )  # fmt: skip
-    (folder / "mine.py").write_text(source)
-    (folder / "other.py").write_text(good_plugin("other"))
-    (folder / "demo.toml").write_text(
-        FILE.replace('["mine.py"]', '["mine.py", "other.py"]') + '[[policies]]\nuse = "other"\n'
+def test_failed_cells_are_run_again_on_request(folder: Path) -> None:
+    broken = folder / "broken"
+    broken.touch()
+    fault = (
+        f"        import os\n        if os.path.exists({str(broken)!r}): raise OSError('no more')"
     )
-    (folder / "broken").touch()
-
-
-def test_a_policy_that_raises_fails_its_own_cells_and_can_be_tried_again(
-    folder: Path, good_plugin: Good
-) -> None:
-    failing(folder, good_plugin)
-    run = run_experiment(folder / "demo.toml", out=folder / "run")
-    errors = {cell.policy: cell.error for cell in run.cells()}
+    write_plugin(folder, ("        pass", fault))
+    write_plugin(folder, name="other")
+    write_experiment(folder, *SECOND_POLICY)
+    errors = {cell.policy: cell.error for cell in run_demo(folder, engine=None).cells()}
     assert errors == {"mine": "OSError: no more", "other": None}
     store = open_store(folder / "run", create=False)
     (key, *_) = store.finished(failed=True)
@@ -151,110 +177,126 @@ def test_a_policy_that_raises_fails_its_own_cells_and_can_be_tried_again(
     assert result is not None
     assert "Traceback" in result.details
     assert "mine.py" in result.details
-    (folder / "broken").unlink()
-    run_experiment(folder / "demo.toml", out=folder / "run")
+    broken.unlink()
+    run_demo(folder)
     assert len(store.finished(failed=True)) == 6
-    run_experiment(folder / "demo.toml", out=folder / "run", retry_failed=True)
+    run_demo(folder, retry_failed=True)
     assert store.finished(failed=True) == set()
     assert len(store.finished(failed=False)) == 12
 
 
-def test_hooks_are_told_and_none_is_called_while_a_cell_runs(
-    folder: Path, good_plugin: Good
-) -> None:
-    source = good_plugin("mine") + LISTENER
-    (folder / "mine.py").write_text(
-        source.replace("return np.zeros", "calls.append('ask'); return np.zeros").replace(
-            "        pass", "        calls.append('tell')"
-        )
-    )
+def listening(folder: Path, *changes: tuple[str, str]) -> tuple[Experiment, Any, list[Any]]:
+    """Return the experiment with a plugin that listens, the hooks, and the calls it gets."""
+    write_plugin(folder, *changes, ("@hookimpl", LISTENER + "\n@hookimpl"))
     experiment = load_experiment(folder / "demo.toml")
     hooks = experiment.plugins._hooks
-    (plugin,) = [p for name, p in hooks.list_name_plugin() if name == "mine"]
-    calls: list[object] = vars(plugin)["calls"]
+    (plugin,) = [plugin for name, plugin in hooks.list_name_plugin() if name == "mine"]
+    return experiment, hooks, vars(plugin)["calls"]
+
+
+def test_no_hook_is_called_while_a_cell_runs(folder: Path) -> None:
+    ask = ("return np.zeros", "calls.append('ask'); return np.zeros")
+    experiment, hooks, calls = listening(folder, ask, ("pass", "calls.append('tell')"))
     undo = hooks.add_hookcall_monitoring(
         lambda name, *_: calls.append(f"before {name}"),
         lambda _, name, *__: calls.append(f"after {name}"),
     )
     run_experiment(experiment, out=folder / "run", engine="serial")
     undo()
-    assert calls[:3] == [
-        "before bdes_run_started",
-        ("started", "demo", 6),
-        "after bdes_run_started",
-    ]
+    started = ("started", "demo", 6)
+    assert calls[:3] == ["before bdes_run_started", started, "after bdes_run_started"]
     assert ("finished", 6, 0) in calls
-    assert [c for c in calls if isinstance(c, tuple) and c[0] == "cell"] == [
-        ("cell", "mine", done, 0) for done in range(1, 7)
-    ]
+    assert [c for c in calls if c[0] == "cell"] == [("cell", "mine", n, 0) for n in range(1, 7)]
     inside = False
     for call in calls:
         if isinstance(call, str) and call.startswith(("before", "after")):
             inside = call.startswith("before")
         elif call in ("ask", "tell"):
             assert not inside, "a hook was running while the policy was asked"
-    # One call a cell and two a run: nothing fires per round, however many rounds there are.
+    # One call per cell and two per run: nothing is called per round.
     assert len([c for c in calls if isinstance(c, str) and c.startswith("before")]) == 6 + 2
 
 
-def test_cells_that_differ_in_their_label_alone_are_played_once_and_all_finished(
-    folder: Path, good_plugin: Good
-) -> None:
-    source = good_plugin("mine") + LISTENER
-    (folder / "mine.py").write_text(source)
-    twin = '[[policies]]\nuse = "mine"\nlabel = "twin"\n'
-    (folder / "demo.toml").write_text(FILE + twin)
-    experiment = load_experiment(folder / "demo.toml")
-    hooks = experiment.plugins._hooks
-    (plugin,) = [p for name, p in hooks.list_name_plugin() if name == "mine"]
-    calls: list[tuple[object, ...]] = vars(plugin)["calls"]
-    starts: list[tuple[int, int]] = []
-    for _ in range(2):
-        run_experiment(
-            experiment,
-            out=folder / "run",
-            engine="serial",
-            on_start=lambda total, done: starts.append((total, done)),
-        )
-    assert starts == [(12, 0), (12, 12)]
+def test_cells_of_equal_keys_are_run_once(folder: Path) -> None:
+    write_experiment(
+        folder, ("[[policies]]", '[[policies]]\nuse = "mine"\nlabel = "same"\n\n[[policies]]')
+    )
+    experiment, _, calls = listening(folder)
+    assert starts_of(folder, 2, experiment, []) == [(12, 0), (12, 12)]
     cells = [call for call in calls if call[0] == "cell"]
-    assert sorted(str(call[1]) for call in cells) == ["mine"] * 6 + ["twin"] * 6
+    assert sorted(call[1] for call in cells) == ["mine"] * 6 + ["same"] * 6
     assert [call[2] for call in cells] == list(range(1, 13))
     assert [call for call in calls if call[0] == "finished"] == [("finished", 12, 0)] * 2
     assert len(dump(folder / "run")) == 6
 
 
-def test_a_listener_that_raises_is_only_a_warning(folder: Path, good_plugin: Good) -> None:
-    broken = LISTENER.replace('calls.append(("started"', 'raise OSError(("s"')
-    (folder / "mine.py").write_text(good_plugin("mine") + broken)
+def test_a_hook_that_raises_is_a_warning(folder: Path) -> None:
+    broken = changed(LISTENER, ('calls.append(("started"', 'raise OSError(("s"'))
+    write_plugin(folder, ("@hookimpl", broken + "\n@hookimpl"))
     with pytest.warns(RuntimeWarning, match=r"plugin 'mine': bdes_run_started raised OSError"):
-        run = run_experiment(folder / "demo.toml", out=folder / "run")
-    assert len(run.cells()) == 6
+        assert len(run_demo(folder).cells()) == 6
 
 
-def test_a_run_is_read_as_rows_and_frames(folder: Path) -> None:
-    run = run_experiment(folder / "demo.toml", out=folder / "run")
-    rows = list(run.rows())
-    assert len(rows) == 6
-    frame = run.to_pandas()
-    assert frame["total_reward"].tolist() == [row["total_reward"] for row in rows]
-    assert run.to_polars()["horizon"].to_list() == [row["horizon"] for row in rows]
-    assert run.name == "demo"
-    assert "bdes-framework" in run.resolved["versions"]
-    with pytest.raises(KeyError, match="no finished cell"):
-        run.curves("x", "y", 1)
+def test_run_is_read_as_rows_and_frames(folder: Path) -> None:
+    with run_demo(folder) as run:
+        rows = list(run.rows())
+        assert len(rows) == 6
+        assert run.to_pandas()["total_reward"].tolist() == [row["total_reward"] for row in rows]
+        assert run.to_polars()["horizon"].to_list() == [row["horizon"] for row in rows]
+        assert run.name == "demo"
+        assert "bdes-framework" in run.resolved["versions"]
+        with pytest.raises(KeyError, match="no finished cell"):
+            run.curves("x", "y", 1)
 
 
-def test_failures_that_are_not_shown_are_counted(
-    folder: Path, good_plugin: Good, capsys: pytest.CaptureFixture[str]
+def test_show_run_counts_failures_not_shown(
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = good_plugin("mine").replace("        pass", "        raise OSError(next(numbers))")
-    (folder / "mine.py").write_text(source.replace(
-        "BDES_API_VERSION", "import itertools\nnumbers = itertools.count()\nBDES_API_VERSION", 1
-    ))  # fmt: skip
-    (folder / "demo.toml").write_text(FILE.replace("replications = 3", "replications = 6"))
-    assert show_run(run_experiment(folder / "demo.toml", out=folder / "run", engine="serial")) == 1
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 10 + 2
-    assert told[-2] == "failed: and 2 more cells otherwise"
-    assert told[-1].startswith("bdes: 12 of 12 cells failed")
+    counting = "import itertools\nnumbers = itertools.count()\nimport numpy"
+    fault = ("pass", "raise OSError(next(numbers))")
+    write_plugin(folder, fault, ("import numpy", counting))
+    write_experiment(folder, ("replications = 3", "replications = 6"))
+    assert show_run(run_demo(folder)) == 1
+    shown = capsys.readouterr().err.splitlines()
+    assert len(shown) == 10 + 2
+    assert shown[-2] == "failed: and 2 more cells otherwise"
+    assert shown[-1].startswith("bdes: 12 of 12 cells failed")
+
+
+def test_regret_is_measured_against_the_plan(folder: Path) -> None:
+    (folder / "planner.py").write_text(PLANNER)
+    write_experiment(folder, *WITH_PLANNER)
+    run = run_demo(folder, engine=None)
+    # The policy plays arm 0 in all rounds, too.
+    assert [cell.regret for cell in run.cells()] == pytest.approx([0.0] * 6, abs=1e-12)
+    curves = run.curves("bernoulli", "mine", 50)
+    assert curves.regret is not None
+    np.testing.assert_allclose(curves.regret, 0, atol=1e-12)
+    assert curves.means.shape == (3, curves.checkpoints.size)
+    assert curves.checkpoints[-1] == 50
+    assert curves.replications.tolist() == [0, 1, 2]
+
+
+def test_each_drawn_instance_has_its_own_benchmark(folder: Path) -> None:
+    (folder / "planner.py").write_text(PLANNER)
+    (folder / "random_arms.py").write_text(RANDOM_ARMS)
+    arms = ("r = [0.9, 0.3]\nb = [0.1, 1.0]\nlam = 0.3\n", "")
+    modules = ('"planner.py"', '"planner.py", "random_arms.py"')
+    write_experiment(folder, *WITH_PLANNER, modules, ('"bernoulli"', '"random"'), arms)
+    cells = run_demo(folder).cells()
+    assert len({cell.total_mean for cell in cells if cell.horizon == 50}) == 3
+    assert [cell.regret for cell in cells] == pytest.approx([0.0] * 6, abs=1e-9)
+
+
+def test_a_failed_benchmark_costs_only_regret(folder: Path) -> None:
+    (folder / "broken").touch()
+    (folder / "planner.py").write_text(changed(PLANNER, ("BROKEN", str(folder / "broken"))))
+    write_experiment(folder, *WITH_PLANNER)
+    run = run_demo(folder)
+    assert [(cell.regret, cell.error) for cell in run.cells()] == [(None, None)] * 6
+    assert run.benchmark_errors() == ["OSError: no plan"]
+    assert show_run(load_run(folder / "run")) == 1
+    (folder / "broken").unlink()
+    run = run_demo(folder, retry_failed=True)
+    assert show_run(run) == 0
+    assert all(cell.regret is not None for cell in run.cells())

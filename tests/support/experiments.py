@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from bdes_framework import Run, run_experiment
 from bdes_framework.experiment.store import open_store
 
 Install = Callable[..., Path]
@@ -91,7 +93,32 @@ def bdes_register(registrar):
 """
 
 
+def changed(text: str, *changes: tuple[str, str]) -> str:
+    """Return ``text`` with replacements, each of which must apply."""
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def write_plugin(folder: Path, *changes: tuple[str, str], name: str = "mine") -> None:
+    """Write the good plugin, changed, as a local file."""
+    (folder / f"{name}.py").write_text(changed(GOOD, ("{name}", name), *changes))
+
+
+def write_experiment(folder: Path, *changes: tuple[str, str], text: str = FILE) -> Path:
+    """Write the experiment, changed, to ``demo.toml``; return its path."""
+    (folder / "demo.toml").write_text(changed(text, *changes))
+    return folder / "demo.toml"
+
+
+def run_demo(folder: Path, out: str = "run", **options: Any) -> Run:
+    """Run ``demo.toml`` in this process; return the run."""
+    return run_experiment(folder / "demo.toml", out=folder / out, **{"engine": "serial"} | options)
+
+
 def dump(folder: Path) -> Dump:
+    """Return every result of a run, in order."""
     store = open_store(folder, create=False)
     found = list(store.dump())
     store.close()
