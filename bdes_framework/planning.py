@@ -1,4 +1,4 @@
-"""A plan with what people ask of it: each arm's share, and the lift over simpler schedules."""
+"""Plan reports: a plan, each arm's share, and the lift over simpler planners."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -16,18 +16,18 @@ from bdes_framework.plugin.plugins import Plugins
 
 @frozen(eq=False)
 class PlanReport:
-    """A plan beside the alternatives people compare it with.
+    """A plan, compared with the plans of simpler planners.
 
     Parameters
     ----------
     instance : Instance
-        What was planned for.
+        The instance planned for.
     plan : Plan
         The schedule, its value and its upper bound.
-    shares : array of float, shape (K,)
-        Which part of the pulls each arm gets; sums to 1.
-    alternatives : mapping
-        Planners by name, with the value of their schedules.
+    shares : FloatArray, shape (K,)
+        Each arm's share of the pulls; sums to 1.
+    alternatives : Mapping[str, float]
+        The values of other planners' schedules, by the planner's name.
     """
 
     instance: Instance
@@ -36,14 +36,14 @@ class PlanReport:
     alternatives: Mapping[str, float]
 
     def lift(self, name: str) -> float | None:
-        """Return by which part the plan earns more than an alternative; None over nothing."""
+        """Return the plan's relative gain over an alternative; None if that earns nothing."""
         base = self.alternatives[name]
         return self.plan.value / base - 1 if base > 0 else None
 
     def rounds(self, start: int, stop: int) -> tuple[IntArray, FloatArray, FloatArray]:
         """Return arms, states and expected rewards of rounds ``start`` to ``stop - 1``.
 
-        Each has shape (stop - start,). What came before is not expanded.
+        Each has shape (stop - start,). Earlier rounds are not expanded.
         """
         here = self.instance
         if start:
@@ -62,9 +62,9 @@ def report_plan(
     *,
     seconds: float | None = None,
 ) -> PlanReport:
-    """Plan, and value what simpler planners would do.
+    """Plan, and compare the plan with those of simpler planners.
 
-    With ``seconds``, stop planning after about that long with the best plan so far.
+    With ``seconds``, planning stops after about that long with the best plan so far.
 
     Raises
     ------

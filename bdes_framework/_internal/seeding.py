@@ -1,4 +1,4 @@
-"""One tree of random streams, grown from one integer; no global state, no clock.
+"""Random streams: a tree of numpy seed sequences, all grown from one integer.
 
 A stream's place in the tree is a path of words and numbers, so that adding a branch
 (another policy, another replication) never changes the draws of any other.
@@ -16,12 +16,12 @@ from bdes_framework.errors import InvalidValueError
 Seed: TypeAlias = int | SeedSequence
 """An integer from 0 to 2^128 - 1, or a place in a seed tree made from one."""
 
-_SEEDS = 1 << 128
-"""numpy gives a seed below this four words of 32 bits; a larger one could run into a path."""
+_N_SEEDS = 1 << 128
+"""numpy gives a seed below this four words of 32 bits; a larger one could equal a path."""
 
 
 def branch(seed: Seed, *path: int | str) -> SeedSequence:
-    """Return the place reached from ``seed`` along ``path``; the same path, the same place.
+    """Return the seed sequence at ``path`` below ``seed``.
 
     >>> bool(generator(branch(1, "policy")).random() == generator(branch(1, "policy")).random())
     True
@@ -32,18 +32,15 @@ def branch(seed: Seed, *path: int | str) -> SeedSequence:
 
 
 def generator(seed: SeedSequence) -> Generator:
-    """Return the generator at one place of the tree (SFC64: numpy's fastest)."""
+    """Return the random generator of a seed sequence (SFC64: numpy's fastest)."""
     return Generator(SFC64(seed))
 
 
 def _root(seed: Seed) -> SeedSequence:
     if isinstance(seed, SeedSequence):
         return seed
-    if (
-        isinstance(seed, bool)
-        or not isinstance(seed, int | np.integer)
-        or not 0 <= int(seed) < _SEEDS
-    ):
+    is_integer = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not is_integer or not 0 <= int(seed) < _N_SEEDS:
         raise InvalidValueError(
             f"a seed must be an integer from 0 to 2^128 - 1, got {quoted(seed)}"
         )
@@ -53,8 +50,7 @@ def _root(seed: Seed) -> SeedSequence:
 def _words(step: int | str) -> list[int]:
     """Return one step of a path as four words of 32 bits.
 
-    numpy lays the words of a path end to end. As every step has as many as any other,
-    different paths are different words (as long as SHA-256 keeps their hashes apart).
+    numpy concatenates the words of a path; steps of equal length keep different paths apart.
     """
     text = f"word {step}" if isinstance(step, str) else f"number {int(step)}"
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

@@ -1,17 +1,13 @@
-"""Words for people: nearest matches, and untrusted text made safe to print.
-
-Names and values come from config files and from other people's plugins; everything
-that quotes them in a message goes through :func:`quoted`.
-"""
+"""Text for messages: nearest matches, lists, and untrusted text made safe to print."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-LONGEST_QUOTE = 80
-LONGEST_LIST = 20
+MAX_QUOTE_LENGTH = 80
+MAX_LIST_LENGTH = 20
 
 
-def quoted(value: object, limit: int = LONGEST_QUOTE) -> str:
+def quoted(value: object, limit: int = MAX_QUOTE_LENGTH) -> str:
     r"""Return ``value`` quoted on one line, control characters escaped, at most ``limit`` long.
 
     >>> quoted("two\nlines")
@@ -27,7 +23,7 @@ def quoted(value: object, limit: int = LONGEST_QUOTE) -> str:
 
 
 def ascii_controls(text: str) -> str:
-    """Escape what could move a terminal's cursor or reverse its text; keep newlines out too."""
+    """Return ``text`` with control characters, newlines included, escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -38,13 +34,13 @@ def one_line(text: str, limit: int = 300) -> str:
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str | None:
-    """Return the entry of ``allowed`` that ``word`` most likely meant, if any is close."""
+    """Return the entry of ``allowed`` nearest to ``word``; None if none is close."""
     matches = get_close_matches(word[:100], list(allowed), n=1, cutoff=0.6)
     return matches[0] if matches else None
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
-    """Return `` Did you mean 'x'?`` (with its leading space), or nothing.
+    """Return `` Did you mean 'x'?`` (with its leading space); empty if no word is close.
 
     >>> did_you_mean("ucb", ["ucb1", "exp3"])
     " Did you mean 'ucb1'?"
@@ -54,7 +50,7 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
 
 
 def class_path(thing: object) -> str:
-    """Return where an object's class lives, such as ``my_plugin.policy.MyPolicy``."""
+    """Return the dotted path of an object's class, such as ``my_plugin.policy.MyPolicy``."""
     return f"{type(thing).__module__}.{type(thing).__qualname__}"
 
 
@@ -64,10 +60,10 @@ def with_article(noun: str) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names as a readable list: sorted, shortened when there are very many."""
+    """Return names as a sorted, comma-separated list, shortened if there are many."""
     ordered = sorted(names)
     if not ordered:
         return "none"
-    shown = ", ".join(ascii_controls(name) for name in ordered[:LONGEST_LIST])
-    more = len(ordered) - LONGEST_LIST
+    shown = ", ".join(ascii_controls(name) for name in ordered[:MAX_LIST_LENGTH])
+    more = len(ordered) - MAX_LIST_LENGTH
     return f"{shown} and {more} more" if more > 0 else shown

@@ -1,8 +1,9 @@
-"""``bdes compare``: two runs side by side, where they played the same environments."""
+"""``bdes compare``: the results of two runs side by side, on the environments both have."""
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import click
 from rich.console import Console
@@ -12,23 +13,31 @@ from rich.text import Text
 from bdes_framework._internal.text import ascii_controls, quoted
 from bdes_framework.cli.tables import estimate_text
 from bdes_framework.experiment.results import Run, load_run
-from bdes_framework.experiment.summary import Result, estimate
+from bdes_framework.experiment.summary import CellSummary, Result, estimate
 
 _FOLDER = click.Path(path_type=Path)
 
-Tables = dict[tuple[str, int], object]
-"""What a label stands for at a horizon: what it uses, with every parameter."""
+_Tables: TypeAlias = dict[tuple[str, int], object]
+"""The resolved tables of environments or policies, by label and horizon."""
+_Place: TypeAlias = tuple[str, int, str]
+"""Environment, horizon and policy."""
 
 
 @click.command()
 @click.argument("first", type=_FOLDER)
 @click.argument("second", type=_FOLDER)
 def compare(first: Path, second: Path) -> None:
-    """Compare two runs where they meet: expected reward of SECOND less that of FIRST."""
-    one, other = load_run(first), load_run(second)
-    shared, strangers = _shared(one, other)
+    """Compare two runs on what both have: expected reward of SECOND less that of FIRST."""
+    with load_run(first) as one, load_run(second) as other:
+        if not _compare(one, other):
+            sys.exit(1)
+
+
+def _compare(one: Run, other: Run) -> bool:
+    """Print the comparison; return whether the runs have anything in common."""
+    shared, different = _shared(one, other)
     same_seed = _config(one)["seed"] == _config(other)["seed"]
-    differences = _paired(one, other) if same_seed else {}
+    differences = _paired_differences(one, other) if same_seed else {}
     table = Table(pad_edge=False, box=None, header_style="bold")
     for heading in ("Environment", "T", "Policy", "First", "Second", "Difference ± 95 %"):
         is_label = heading in ("Environment", "Policy")
@@ -49,45 +58,36 @@ def compare(first: Path, second: Path) -> None:
         ]
         table.add_row(*map(Text, row))
     Console().print(table if table.row_count else Text("the runs have no cells in common"))
-    for remark in _remarks(one, other, shared, strangers, same_seed):
+    for label in different:
+        click.echo(f"left out: {quoted(label)} is not the same environment in both runs", err=True)
+    for remark in _differences_of_setup(one, other, shared):
         click.echo(remark, err=True)
-    one.close()
-    other.close()
-    if not shared:
-        sys.exit(1)
+    return bool(shared)
 
 
 def _shared(one: Run, other: Run) -> tuple[list[tuple[Result, Result]], list[str]]:
-    """Return what both runs have, and the labels that stand for different environments."""
-    seconds = {_place(result): result for result in other.results()}
-    ours, theirs = _tables(one, "environments"), _tables(other, "environments")
+    """Return the results both runs have, and the labels of environments that differ."""
+    matches = {_place(result): result for result in other.results()}
+    first, second = _tables(one, "environments"), _tables(other, "environments")
     shared: list[tuple[Result, Result]] = []
-    strangers: dict[str, None] = {}
+    different: dict[str, None] = {}
     for result in one.results():
-        match = seconds.get(_place(result))
-        if match is None:
-            continue
+        match = matches.get(_place(result))
         where = (result.environment, result.horizon)
-        if ours.get(where) == theirs.get(where):
+        if match is not None and first.get(where) == second.get(where):
             shared.append((result, match))
-        else:
-            strangers[result.environment] = None
-    return shared, list(strangers)
+        elif match is not None:
+            different[result.environment] = None
+    return shared, list(different)
 
 
-def _remarks(
-    one: Run,
-    other: Run,
-    shared: list[tuple[Result, Result]],
-    strangers: list[str],
-    same_seed: bool,
+def _differences_of_setup(
+    one: Run, other: Run, shared: list[tuple[Result, Result]]
 ) -> Iterator[str]:
-    """Say what a reader of the numbers must know."""
-    for label in strangers:
-        yield f"left out: {quoted(label)} is not the same environment in both runs"
-    ours, theirs = _tables(one, "policies"), _tables(other, "policies")
+    """Yield in what the runs differ besides their results."""
+    first, second = _tables(one, "policies"), _tables(other, "policies")
     places = [(before.policy, before.horizon) for before, _ in shared]
-    changed = [place[0] for place in places if ours.get(place) != theirs.get(place)]
+    changed = [place[0] for place in places if first.get(place) != second.get(place)]
     for label in dict.fromkeys(changed):
         yield f"policy {quoted(label)} has other parameters in the second run"
     for key in ("reveal_lam", "reveal_replenishing_arm"):
@@ -95,8 +95,8 @@ def _remarks(
             yield f"the runs differ in {key}"
     if one.resolved["versions"] != other.resolved["versions"]:
         yield "the runs were made with different versions of the framework or of plugins"
-    if not same_seed:
-        yield "the runs have different seeds: their luck differs, so nothing is paired"
+    if _config(one)["seed"] != _config(other)["seed"]:
+        yield "the runs have different seeds, so replications are not paired"
 
 
 def _config(run: Run) -> dict[str, object]:
@@ -104,21 +104,20 @@ def _config(run: Run) -> dict[str, object]:
     return found
 
 
-def _tables(run: Run, key: str) -> Tables:
+def _tables(run: Run, key: str) -> _Tables:
     return {(part["label"], part["horizon"]): part["table"] for part in run.resolved["config"][key]}
 
 
-def _place(result: Result) -> tuple[str, int, str]:
+def _place(result: Result | CellSummary) -> _Place:
     return result.environment, result.horizon, result.policy
 
 
-def _paired(one: Run, other: Run) -> dict[tuple[str, int, str], list[float]]:
-    """Return differences replication by replication: they share their luck under one seed."""
-    means = {(c.environment, c.horizon, c.policy, c.replication): c.total_mean for c in one.cells()}
-    found: dict[tuple[str, int, str], list[float]] = {}
+def _paired_differences(one: Run, other: Run) -> dict[_Place, list[float]]:
+    """Return differences of replications, which share their random streams under one seed."""
+    means = {(*_place(cell), cell.replication): cell.total_mean for cell in one.cells()}
+    found: dict[_Place, list[float]] = {}
     for cell in other.cells():
-        before = means.get((cell.environment, cell.horizon, cell.policy, cell.replication))
+        before = means.get((*_place(cell), cell.replication))
         if before is not None and cell.total_mean is not None:
-            place = (cell.environment, cell.horizon, cell.policy)
-            found.setdefault(place, []).append(cell.total_mean - before)
+            found.setdefault(_place(cell), []).append(cell.total_mean - before)
     return found

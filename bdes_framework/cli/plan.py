@@ -1,4 +1,4 @@
-"""``bdes plan``: the best schedule for arms one knows, and how far from optimal it can be."""
+"""``bdes plan``: the best schedule for known arms, and how far from optimal it can be."""
 
 import csv
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import numpy as np
 from rich.console import Console
-from rich.progress import Progress, TextColumn, track
+from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
@@ -73,13 +73,7 @@ def plan(
     instance = _instance(known, r, b, lam, q0)
     ref: dict[str, object] = {"use": planner, **_settings(settings)}
     console = Console()
-    with Progress(
-        TextColumn("planning {task.description}"),
-        *Progress.get_default_columns()[1:2],
-        console=Console(stderr=True),
-        transient=True,
-    ) as progress:
-        progress.add_task(f"{horizon:,} pulls of {instance.n_arms} arms", total=None)
+    with Console(stderr=True).status(f"planning {horizon:,} pulls of {instance.n_arms} arms"):
         report = report_plan(load_plugins(), instance, horizon, ref, seconds=seconds)
     _show(console, report, horizon, known.names or [])
     if out is not None:
@@ -90,7 +84,7 @@ def plan(
 def _instance(
     known: ArmsFile, r: str | None, b: str | None, lam: float | None, q0: float | None
 ) -> Instance:
-    """Take arms from the file, and whatever flags say on top of it."""
+    """Return the instance of the file, overridden by the flags."""
     pay = _numbers("--r", r) if r is not None else known.r
     end = _numbers("--b", b) if b is not None else known.b
     rate = lam if lam is not None else known.lam
@@ -145,7 +139,7 @@ def _show(console: Console, report: PlanReport, horizon: int, names: Sequence[st
     shares.add_column("Name" if names else "")
     for arm in np.flatnonzero(report.shares).tolist():
         numbers = (report.instance.r[arm], report.instance.b[arm])
-        # Names come from other people's logs; arms given by flags on top may be more.
+        # Flags may give more arms than the file has names.
         name = one_line(names[arm], 40) if arm < len(names) else ""
         texts = (str(arm), *(f"{n:.4g}" for n in numbers), f"{report.shares[arm]:.1%}", name)
         shares.add_row(*map(Text, texts))

@@ -1,7 +1,6 @@
-"""``bdes run``, ``bdes check``: run an experiment, or only look whether it could be run."""
+"""``bdes run``, ``bdes check``: run an experiment, or only check its file."""
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -71,20 +70,20 @@ def run(
 
 
 def show_run(run: Run, *, tracebacks: bool = False) -> int:
-    """Print a run's table and failures; return the exit code: 1 if cells failed."""
+    """Print a run's results and failures; return the exit code: 1 if a cell or benchmark failed."""
     console = Console()
     cells = run.cells()
     console.print(results_table(summarise(cells), console.width))
     console.print(Text(f"{len(cells)} of {run.n_cells} cells in {ascii_controls(str(run.folder))}"))
-    without = run.benchmark_errors()
-    for error in without:
+    benchmark_errors = run.benchmark_errors()
+    for error in benchmark_errors:
         click.echo(f"no regret: the benchmark failed: {error}", err=True)
     failed = [cell for cell in cells if cell.error is not None]
-    groups = list(_alike(failed))
-    for alike in groups[:_MAX_FAILURES]:
-        click.echo(_failure_text(alike), err=True)
+    groups = _group_failures(failed)
+    for group in groups[:_MAX_FAILURES]:
+        click.echo(_failure_text(group), err=True)
         if tracebacks:
-            for line in run.traceback(alike[0]).splitlines():
+            for line in run.traceback(group[0]).splitlines():
                 click.echo("  " + ascii_controls(line), err=True)
     rest = sum(map(len, groups[_MAX_FAILURES:]))
     if rest:
@@ -94,19 +93,19 @@ def show_run(run: Run, *, tracebacks: bool = False) -> int:
             f"bdes: {len(failed)} of {len(cells)} cells failed; --retry-failed runs them again",
             err=True,
         )
-    return 1 if failed or without else 0
+    return 1 if failed or benchmark_errors else 0
 
 
-def _alike(failed: list[CellSummary]) -> Iterable[list[CellSummary]]:
-    """Group failures by policy and error: a hundred cells often fail for one reason."""
+def _group_failures(failed: list[CellSummary]) -> list[list[CellSummary]]:
+    """Group failed cells by policy and error."""
     groups: dict[tuple[str, str | None], list[CellSummary]] = {}
-    for record in failed:
-        groups.setdefault((record.policy, record.error), []).append(record)
-    return groups.values()
+    for cell in failed:
+        groups.setdefault((cell.policy, cell.error), []).append(cell)
+    return list(groups.values())
 
 
-def _failure_text(alike: list[CellSummary]) -> str:
-    first, more = alike[0], len(alike) - 1
+def _failure_text(group: list[CellSummary]) -> str:
+    first, more = group[0], len(group) - 1
     others = f" and {more} more cell{'s' if more > 1 else ''}" if more else ""
     return (
         f"failed: {ascii_controls(first.policy)} on {ascii_controls(first.environment)},"
@@ -122,7 +121,7 @@ class _PullsPerSecond(ProgressColumn):
 
 
 def _rounded(number: float) -> str:
-    """Return a number as people say it: 350, 12 k, 3.4 M."""
+    """Return a number with a unit, such as 350, 12 k, 3.4 M."""
     for unit, size in ((" M", 1e6), (" k", 1e3)):
         if number >= size:
             return f"{number / size:.{1 if number < 10 * size else 0}f}{unit}"
@@ -163,7 +162,7 @@ def _run_with_progress(
             progress.update(task, advance=1, pulls=pulls, failures=failures)
 
         def on_benchmark(total: int, done: int) -> None:
-            # The rate of the cells stands still from here on; their bar must not pretend.
+            # No more cells come from here on, so their rate is no longer updated.
             progress.stop_task(task)
             progress.update(plans, total=total, completed=done, visible=total > 0)
 

@@ -1,4 +1,4 @@
-"""``bdes runs``, ``show``, ``export``: what was run, and what came out."""
+"""``bdes runs``, ``show``, ``export``: list runs, print and export their results."""
 
 import csv
 import io
@@ -55,7 +55,7 @@ def show(run: Path, traceback: bool) -> None:
 @click.option("--format", "form", type=click.Choice(["csv", "json", "parquet"]), default="csv")
 @click.option("--out", type=_FOLDER, help="Where to write; standard output by default.")
 def export(run: Path, form: str, out: Path | None) -> None:
-    """Write the cells of RUN as CSV, JSON or Parquet, a row a cell."""
+    """Write the cells of RUN as CSV, JSON or Parquet, one row per cell."""
     with load_run(run) as opened:
         rows = list(opened.rows())
     if form == "parquet":
@@ -76,7 +76,7 @@ def export(run: Path, form: str, out: Path | None) -> None:
 
 
 def _print(text: str) -> None:
-    """Write to standard output as it is; only a terminal is spared control characters."""
+    """Write to standard output, control characters escaped only for a terminal."""
     if sys.stdout.isatty():
         text = "".join(f"{ascii_controls(line)}\n" for line in text.splitlines())
     sys.stdout.write(text)  # click.echo would cut escape sequences out of the data

@@ -1,4 +1,4 @@
-"""Tables of results, as the terminal shows them; other people's text is never markup."""
+"""Tables of results for the terminal; labels are never taken for markup."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ from rich.text import Text
 from bdes_framework._internal.text import ascii_controls
 from bdes_framework.experiment.summary import Estimate, Result, slopes
 
-_WIDE = 100
-"""From this many characters on there is room for what was paid beside the regret."""
+_MIN_WIDTH_FOR_REWARD = 100
+"""The width in characters from which on reward is shown beside regret."""
 
 
 def results_table(results: Sequence[Result], width: int) -> Table:
-    """Return one line per environment, horizon and policy; the best of each column starred."""
+    """Return a table of results, with a star at the best policy of each environment and horizon."""
     with_regret = any(result.regret is not None for result in results)
-    with_reward = width >= _WIDE or not with_regret
+    with_reward = width >= _MIN_WIDTH_FOR_REWARD or not with_regret
     best = _best(results)
     slope_of = slopes(results)
     table = Table(pad_edge=False, box=None, header_style="bold")
@@ -35,7 +35,7 @@ def results_table(results: Sequence[Result], width: int) -> Table:
             ascii_controls(result.environment),
             f"{result.horizon:,}",
             ascii_controls(result.policy) + _remark(result, result in best),
-            *(_paid(result) if with_reward else ()),
+            *(_reward_texts(result) if with_reward else ()),
         ]
         if with_regret:
             row += [estimate_text(result.regret), _fraction(result)]
@@ -48,20 +48,20 @@ def results_table(results: Sequence[Result], width: int) -> Table:
 
 
 def _remark(result: Result, is_best: bool) -> str:
-    """Return what stands behind a policy's label: a star, and how many replications are missing."""
+    """Return the text after a policy's label: a star, and the number of failed replications."""
     some = result.n_failed and result.mean is not None
     return (" *" if is_best else "") + (f" ({result.n_failed} failed)" if some else "")
 
 
-def _paid(result: Result) -> tuple[str, str]:
-    """Return what was paid, and what was to be expected a round."""
+def _reward_texts(result: Result) -> tuple[str, str]:
+    """Return the total reward, and the expected reward per round."""
     if result.mean is None:
         return "-", "failed"
     return estimate_text(result.reward), f"{result.mean.mean / result.horizon:.4f}"
 
 
 def _width(results: Sequence[Result], label: str) -> int:
-    """Return how wide a column of labels must be not to fold any but the very long ones."""
+    """Return the width of a column of labels: that of the longest one, 20 at most."""
     return min(max((len(getattr(result, label)) for result in results), default=0), 20)
 
 

@@ -1,20 +1,15 @@
-"""Playing one chunk of rounds, with checks that policy and environment keep their protocols."""
+"""Playing chunks of rounds, with checks that policy and environment keep their protocols."""
 
 import math
 from typing import NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bdes_framework._internal.arrays import IntArray
 from bdes_framework._internal.text import class_path, quoted
 from bdes_framework.errors import ContractError
-from bdes_framework.interfaces import (
-    Environment,
-    FusedEnvironment,
-    FusedPolicy,
-    Outcome,
-    Policy,
-)
+from bdes_framework.interfaces import Environment, FusedEnvironment, FusedPolicy, Outcome, Policy
 from bdes_framework.model.rounds import Record, World, sweep_block
 
 _INT64 = np.dtype(np.int64)
@@ -24,7 +19,7 @@ _FULLY_CHECKED_BLOCKS = 3
 
 
 class ChunkPlayer:
-    """Plays chunks of rounds, fused where both sides can be, and checks both sides."""
+    """Plays chunks of rounds, fused if policy and environment can be, and checks both."""
 
     def __init__(self, environment: Environment, policy: Policy, n_arms: int) -> None:
         self._environment = environment
@@ -33,7 +28,7 @@ class ChunkPlayer:
         self._full_checks_left = _FULLY_CHECKED_BLOCKS
         self.is_noisy: bool | None = None
         self.has_states: bool | None = None
-        # Asking for a protocol is slow, so it is done once, not per chunk.
+        # isinstance of a protocol is slow, so it is done once, not per chunk.
         self._fused: tuple[FusedEnvironment, FusedPolicy] | None = None
         if isinstance(environment, FusedEnvironment) and isinstance(policy, FusedPolicy):
             self._fused = environment, policy
@@ -53,29 +48,31 @@ class ChunkPlayer:
         world = environment.open_rounds(chunk.arms.size)
         self._check_world(world, chunk.arms.size, start)
         self._check_extras(world.noise.size > 0, True, start)
-        # Compiled code checks nothing: a round that play_round did not play must show.
+        # Compiled code checks nothing: a round that play_round did not play stays NaN.
         chunk.rewards.fill(math.nan)
         chunk.means.fill(math.nan)
-        begun_at = world.q.copy()
+        first_state = world.q.copy()
         policy.play(world, chunk)
         if self._full_checks_left:
-            self._replay(world._replace(q=begun_at), chunk, float(world.q[0]), start)
+            self._replay(world._replace(q=first_state), chunk, float(world.q[0]), start)
             self._full_checks_left = 0
 
-    def _replay(self, world: World, chunk: Record, ended_at: float, start: int) -> None:
-        """Play the arms written down once more: everything else must come out the same."""
+    def _replay(self, world: World, chunk: Record, last_state: float, start: int) -> None:
+        """Play the recorded arms again; raise ContractError unless all else is the same."""
         again = Record.empty(chunk.arms.size, chunk.arms)
         if np.isnan(chunk.rewards).any() or sweep_block(world, again) >= 0:
             return  # left for `check`, which says more
-        names = ("rewards", "means", "states") + ("probabilities",) * bool(self.is_noisy)
         different = np.zeros(chunk.arms.size, dtype=bool)
-        for name in names:
+        for name in self._recorded():
             values, expected = getattr(chunk, name), getattr(again, name)
             different |= (values != expected) & ~(np.isnan(values) & np.isnan(expected))
-        different[-1] |= ended_at != world.q[0] and not math.isnan(ended_at)
-        for wrong in np.flatnonzero(different)[:1].tolist():
-            what = "play wrote down what play_round did not play: call it once a round, in order"
-            self._blame_policy(start + wrong, what)
+        different[-1] |= last_state != world.q[0] and not math.isnan(last_state)
+        for wrong in _first(different):
+            what = "play recorded what play_round did not play: call it once per round, in order"
+            self._raise_policy_error(start + wrong, what)
+
+    def _recorded(self) -> tuple[str, ...]:
+        return ("rewards", "means", "states") + ("probabilities",) * bool(self.is_noisy)
 
     def _ask_and_tell(self, chunk: Record, start: int) -> None:
         ask, tell, pull = self._policy.ask, self._policy.tell, self._environment.pull
@@ -93,7 +90,7 @@ class ChunkPlayer:
                 tell(outcome.rewards)
                 done += arms.size
                 continue
-            # One round at a time is how most people write policies: this path is kept lean.
+            # One round at a time is how most policies are written: this path is kept fast.
             arm = arms.item()
             if not 0 <= arm < n_arms:
                 self._check_range(arms, start + done, "ask returned")
@@ -144,40 +141,41 @@ class ChunkPlayer:
         ):
             if before is not None and now is not before:
                 words = ("brought", "none before") if now else ("brought no", "some before")
-                self._blame_environment(at, f"{words[0]} {name}, but {words[1]}: all or none")
+                what = f"{words[0]} {name}, but {words[1]}: all or none"
+                self._raise_environment_error(at, what)
         self.is_noisy, self.has_states = noisy, stated
 
     def _check_arms(self, arms: IntArray, limit: int, at: int) -> None:
         if type(arms) is not np.ndarray or arms.dtype != _INT64 or arms.ndim != 1:
             what = f"must return a 1-d array of int64, got {_form(arms)}: {quoted(arms)}"
-            self._blame_policy(at, f"ask {what}")
+            self._raise_policy_error(at, f"ask {what}")
         if not 0 < arms.size <= limit:
-            self._blame_policy(at, f"ask must return 1 to {limit} arms, got {arms.size}")
+            self._raise_policy_error(at, f"ask must return 1 to {limit} arms, got {arms.size}")
         self._check_range(arms, at, "ask returned")
 
     def _check_range(self, arms: IntArray, at: int, how: str) -> None:
         if arms.min() < 0 or arms.max() >= self._n_arms:
-            wrong = int(np.flatnonzero((arms < 0) | (arms >= self._n_arms))[0])
+            (wrong,) = _first((arms < 0) | (arms >= self._n_arms))
             allowed = f"arms go from 0 to {self._n_arms - 1}"
-            self._blame_policy(at + wrong, f"{how} arm {arms[wrong]}; {allowed}")
+            self._raise_policy_error(at + wrong, f"{how} arm {arms[wrong]}; {allowed}")
 
     def _check_outcome(self, outcome: Outcome, n: int, at: int) -> None:
         if not isinstance(outcome, Outcome):
-            self._blame_environment(at, f"pull must return an Outcome, got {quoted(outcome)}")
+            self._raise_environment_error(at, f"pull must return an Outcome, got {quoted(outcome)}")
         for name in ("rewards", "means", "probabilities", "states"):
             values = getattr(outcome, name)
             if values is None and name in ("probabilities", "states"):
                 continue
             self._check_floats(values, n, at, f"pull of {n} arms", name)
             if self._full_checks_left and not np.isfinite(values).all():
-                self._blame_environment(at, f"{name} are not finite: {quoted(values)}")
+                self._raise_environment_error(at, f"{name} are not finite: {quoted(values)}")
         self._full_checks_left = max(self._full_checks_left - 1, 0)
 
     def _check_world(self, world: World, n: int, at: int) -> None:
         how = f"open_rounds({n})"
         if not (isinstance(world, World) and isinstance(world.lam, int | float)):
             what = "must return a World, with a number for lam"
-            self._blame_environment(at, f"{how} {what}, got {quoted(world)}")
+            self._raise_environment_error(at, f"{how} {what}, got {quoted(world)}")
         noise = n if np.size(world.noise) else 0
         sizes = {"r": self._n_arms, "b": self._n_arms, "q": 1, "uniforms": n, "noise": noise}
         for name, size in sizes.items():
@@ -187,7 +185,7 @@ class ChunkPlayer:
         if not isinstance(values, np.ndarray) or (values.dtype, values.shape) != (_FLOAT64, (n,)):
             wanted = f"array of float64, shape ({n},)"
             what = f"{how} must bring {name} as {wanted}, got {_form(values)}"
-            self._blame_environment(at, what)
+            self._raise_environment_error(at, what)
 
     def check(self, chunk: Record, start: int, added: int, total: float) -> None:
         """Raise ContractError if a chunk could not be added up, or not to a finite ``total``.
@@ -198,24 +196,31 @@ class ChunkPlayer:
         if added < 0 and math.isfinite(total) and math.isfinite(noisy_sum):
             return
         if self._fused is not None:
-            for unplayed in np.flatnonzero(np.isnan(chunk.rewards))[:1].tolist():
+            for unplayed in _first(np.isnan(chunk.rewards)):
                 if added < 0 or unplayed <= added:
                     what = "play left this round out: every round goes through play_round"
-                    self._blame_policy(start + unplayed, what)
+                    self._raise_policy_error(start + unplayed, what)
         self._check_range(chunk.arms, start, "play wrote")
-        for name in ("rewards", "means", "states") + ("probabilities",) * bool(self.is_noisy):
+        for name in self._recorded():
             values = getattr(chunk, name)
-            for wrong in np.flatnonzero(~np.isfinite(values))[:1].tolist():
-                self._blame_environment(start + wrong, f"{name} are not finite: {values[wrong]}")
+            for wrong in _first(~np.isfinite(values)):
+                what = f"{name} are not finite: {values[wrong]}"
+                self._raise_environment_error(start + wrong, what)
 
-    def _blame_policy(self, at: int, what: str) -> NoReturn:
-        raise _breach("policy", self._policy, at, what)
+    def _raise_policy_error(self, at: int, what: str) -> NoReturn:
+        raise _contract_error("policy", self._policy, at, what)
 
-    def _blame_environment(self, at: int, what: str) -> NoReturn:
-        raise _breach("environment", self._environment, at, what)
+    def _raise_environment_error(self, at: int, what: str) -> NoReturn:
+        raise _contract_error("environment", self._environment, at, what)
 
 
-def _breach(role: str, thing: object, at: int, what: str) -> ContractError:
+def _first(wrong: NDArray[np.bool_]) -> list[int]:
+    """Return the index of the first true value, in a list; an empty list without any."""
+    found: list[int] = np.flatnonzero(wrong)[:1].tolist()
+    return found
+
+
+def _contract_error(role: str, thing: object, at: int, what: str) -> ContractError:
     return ContractError(f"{role} {class_path(thing)}, round {at} (counted from 0): {what}")
 
 

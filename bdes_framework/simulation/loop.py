@@ -1,8 +1,7 @@
 """The simulation loop: a policy plays an environment for a horizon.
 
-Rounds are played in chunks of fixed size. All sums are taken round by round, in order, so
-results do not depend on how a policy groups its pulls, on whether it is fused, or on what is
-kept.
+Rounds are played in chunks of fixed size. Sums are taken round by round, in order, so results
+do not depend on how a policy groups its pulls, on whether it is fused, or on what is kept.
 """
 
 from collections.abc import Sequence
@@ -26,31 +25,31 @@ CHUNK = 1 << 14
 
 @frozen(eq=False)
 class Trace:
-    """What happened in one simulation.
+    """The record of one simulation: curves at checkpoints and, if kept, every round.
 
     Parameters
     ----------
     horizon, n_arms : int
-        How many rounds were played, over how many arms.
+        Numbers of rounds and of arms.
     checkpoints : IntArray, shape (c,)
-        After how many rounds the curves were noted; the last is the horizon.
+        Rounds after which the curves were recorded; the last is the horizon.
     cumulative_rewards, cumulative_means : FloatArray, shape (c,)
-        What was paid up to each checkpoint, and what was to be expected of the same pulls.
+        Cumulative reward, and its expectation given the arms pulled.
     cumulative_states : FloatArray | None, shape (c,)
-        The sum of the states at which pulls were made; None if the environment brings none
-        (it brings them in every round or in none).
+        Cumulative state of the pulls; None if the environment brings no states (it brings
+        them in every round or in none).
     counts : IntArray, shape (K,)
-        How often each arm was pulled.
+        Number of pulls of each arm.
     arms : IntArray | None, shape (horizon,)
         The arm pulled in each round; None, like all below, if only curves were kept.
     rewards, means : FloatArray | None, shape (horizon,)
-        What each round paid, and what was to be expected of it.
+        The reward of each round, and its expectation.
     probabilities : FloatArray | None, shape (horizon,)
-        Under noise, what each reward was drawn from; None without noise.
+        Under noise, the probability each reward was drawn with; None without noise.
     states : FloatArray | None, shape (horizon,)
-        The state each pull was made at; None if the environment brings none.
+        The state of each pull; None if the environment brings none.
     diagnostics : Diagnostics
-        What the policy reports of its workings at the end.
+        The policy's diagnostics at the end.
     """
 
     horizon: int
@@ -69,12 +68,12 @@ class Trace:
 
     @property
     def total_reward(self) -> float:
-        """What was paid over the whole horizon."""
+        """The sum of all rewards."""
         return float(self.cumulative_rewards[-1])
 
     @property
     def total_mean(self) -> float:
-        """What was to be expected of the arms really pulled, over the whole horizon."""
+        """The expectation of the sum of all rewards, given the arms pulled."""
         return float(self.cumulative_means[-1])
 
 
@@ -96,18 +95,19 @@ def simulate(
     checkpoints: Sequence[int] | IntArray | None = None,
     keep: bool = True,
 ) -> Trace:
-    """Let a policy play an environment for ``horizon`` rounds.
+    """Simulate a policy on an environment for ``horizon`` rounds.
 
     Parameters
     ----------
-    environment, policy
-        Fresh ones: both are used up.
+    environment, policy : Environment, Policy
+        Newly built ones: both are used up.
     horizon : int
-        How many rounds to play.
-    checkpoints : increasing rounds, optional
-        When to note the curves; log-spaced by default. The horizon is always the last.
+        Number of rounds.
+    checkpoints : Sequence[int] | IntArray | None
+        Increasing rounds at which the curves are recorded; log-spaced by default. The horizon
+        is always the last.
     keep : bool
-        Whether to keep every round. If not, memory stays the same at any horizon.
+        Whether to keep every round. If not, memory does not grow with the horizon.
 
     Raises
     ------
@@ -117,9 +117,9 @@ def simulate(
         the end of its chunk of rounds.
     """
     horizon = as_integer(horizon, "horizon", 1)
-    noted = _as_checkpoints(checkpoints, horizon)
+    rounds = _as_checkpoints(checkpoints, horizon)
     n_arms = _arms_of(environment)
-    totals = Totals(n_arms, noted)
+    totals = Totals(n_arms, rounds)
     kept = Record.empty(horizon if keep else min(CHUNK, horizon))
     player = ChunkPlayer(environment, policy, n_arms)
     for start in range(0, horizon, CHUNK):
@@ -132,7 +132,7 @@ def simulate(
     return Trace(
         horizon=horizon,
         n_arms=n_arms,
-        checkpoints=noted,
+        checkpoints=rounds,
         cumulative_rewards=rewards,
         cumulative_means=means,
         cumulative_states=states if player.has_states else None,
@@ -147,7 +147,7 @@ def simulate(
 
 
 def _arms_of(environment: Environment) -> int:
-    """Return the number of arms, after checking what the environment says of itself."""
+    """Return the number of arms, after checking it against the environment's instance."""
     who = f"environment {class_path(environment)}"
     try:
         n_arms = as_integer(environment.n_arms, "n_arms", 1)

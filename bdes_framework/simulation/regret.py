@@ -13,14 +13,14 @@ from bdes_framework.simulation.loop import Trace
 def benchmark_of(
     environment: Environment, checkpoints: IntArray, planner: Planner | None
 ) -> Benchmark | None:
-    """Return what a policy on ``environment`` is measured against, or None if nothing is known.
+    """Return the benchmark of ``environment``: its own, or the planner's plan of its instance.
 
-    An environment's own benchmark comes first; otherwise a planner plans its instance.
+    None if it has neither a benchmark nor an instance, or without a planner.
 
     Raises
     ------
     ContractError
-        If the planner's plan is not what it says it is; names the planner's class.
+        If the plan has another value than it states; names the planner's class.
     """
     if isinstance(environment, HasBenchmark):
         return environment.benchmark(checkpoints)
@@ -37,12 +37,12 @@ def benchmark_of(
 def des_regret(trace: Trace, benchmark: Benchmark) -> FloatArray:
     """Return the DES regret at the trace's checkpoints: shape (c,).
 
-    The expected reward of the benchmark's sequence, less that of the arms really pulled.
-    Before the horizon this compares with the first rounds of the sequence that is best
-    for the whole horizon, so it may be negative there.
+    The expected reward of the benchmark's sequence, less that of the arms pulled. Before the
+    horizon this compares with the first rounds of the sequence that is best for the whole
+    horizon, so it may be negative there.
     """
     if not np.array_equal(trace.checkpoints, benchmark.checkpoints):
-        raise InvalidValueError("trace and benchmark were noted at different checkpoints")
+        raise InvalidValueError("trace and benchmark have different checkpoints")
     return benchmark.values - trace.cumulative_means
 
 

@@ -1,4 +1,4 @@
-"""Running sums over the rounds of a simulation, noted at checkpoints."""
+"""Cumulative sums over the rounds of a simulation, recorded at checkpoints."""
 
 import numpy as np
 
@@ -21,30 +21,29 @@ def _add_up(
 ) -> int:
     """Add rounds one by one, in order; return -1, or the first whose arm does not exist.
 
-    The sums are kept in local variables: through arrays, every addition would wait for the
-    one before it to reach memory and come back.
+    Local variables hold the sums: through arrays, every addition would wait for memory.
     """
-    paid, expected, stood = totals[0], totals[1], totals[2]
-    noted = np.searchsorted(checkpoints, start, "right")
-    upcoming = checkpoints[noted] - start - 1 if noted < checkpoints.size else -1
+    reward, mean, state = totals[0], totals[1], totals[2]
+    place = np.searchsorted(checkpoints, start, "right")
+    upcoming = checkpoints[place] - start - 1 if place < checkpoints.size else -1
     for t in range(arms.size):
         arm = arms[t]
         if arm < 0 or arm >= counts.size:
             return t
-        paid += rewards[t]
-        expected += means[t]
-        stood += states[t]
+        reward += rewards[t]
+        mean += means[t]
+        state += states[t]
         counts[arm] += 1
         if t == upcoming:
-            curves[0, noted], curves[1, noted], curves[2, noted] = paid, expected, stood
-            noted += 1
-            upcoming = checkpoints[noted] - start - 1 if noted < checkpoints.size else -1
-    totals[0], totals[1], totals[2] = paid, expected, stood
+            curves[0, place], curves[1, place], curves[2, place] = reward, mean, state
+            place += 1
+            upcoming = checkpoints[place] - start - 1 if place < checkpoints.size else -1
+    totals[0], totals[1], totals[2] = reward, mean, state
     return -1
 
 
 class Totals:
-    """Sums of rewards, means and states so far; always added up round by round, in order."""
+    """Cumulative rewards, means and states, summed round by round, in order."""
 
     def __init__(self, n_arms: int, checkpoints: IntArray) -> None:
         self._checkpoints = checkpoints
@@ -58,10 +57,9 @@ class Totals:
         return sum(self._totals.tolist())
 
     def add(self, chunk: Record, start: int) -> int:
-        """Add a chunk that begins at round ``start``.
+        """Add a chunk that begins at round ``start``, up to the first arm that does not exist.
 
-        Returns -1, or the first of its rounds whose arm does not exist; nothing after that
-        round is added.
+        Returns that round, counted in the chunk; -1 if all arms exist.
         """
         return _add_up(
             chunk.arms,

@@ -268,7 +268,7 @@ def play_the_last_once_more(world: World, record: Record) -> None:
 def test_a_fused_policy_that_writes_down_another_story_is_named(
     spoil: Any, at: int, noise: object
 ) -> None:
-    message = rf"InTurn, round {at} .*play wrote down what play_round did not play"
+    message = rf"InTurn, round {at} .*play recorded what play_round did not play"
     with pytest.raises(ContractError, match=message):
         simulate(environment(noise=noise), InTurn(spoil=spoil), 20)
     simulate(environment(noise=noise), InTurn(), 20)
