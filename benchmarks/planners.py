@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bdes_framework import FloatArray, Instance, Plan, Planner, compiled, load_plugins
-from bdes_planners.reduction import reduce
+from bdes_planners.reduced_problem import reduce
 
 GAP = 1e-4
 GRID_POINTS = 2000

@@ -1,4 +1,4 @@
-"""Several pulls as one move: what makes very slow states affordable.
+"""Blocks of several pulls as one move, which make very slow states affordable.
 
 When lam is tiny nothing much happens in one round. The moves of w rounds are all sequences
 of w arms; nearly all of them are as good as a mixture of a few others, up to a loss that is
@@ -12,13 +12,13 @@ from attrs import evolve, frozen
 
 from bdes_framework import FloatArray, IntArray, Segment, compiled
 from bdes_planners.envelope import Moves
-from bdes_planners.reduction import UNIT_ROUNDOFF, Reduced
+from bdes_planners.reduced_problem import UNIT_ROUNDOFF, Reduced
 
 _SHARES = (1e-3, 2.5e-4, 6e-5)
 """By how much of its distance to an arm's end state a block may move the state."""
-_LONGEST = 2**14
-_MOST_MOVES = 48
-_FEWEST_BLOCKS = 2048
+_MAX_ROUNDS = 2**14
+_MAX_MOVES = 48
+_MIN_BLOCKS = 2048
 _FLAT = 2**22
 """Up to this many pulls are written out as one array."""
 
@@ -88,7 +88,7 @@ def block_step(
     single = single_step(problem, horizon)
     best = single
     for share in _SHARES:
-        longest = min(_LONGEST, share / problem.lam, horizon // _FEWEST_BLOCKS)
+        longest = min(_MAX_ROUNDS, share / problem.lam, horizon // _MIN_BLOCKS)
         if longest <= 2 * best.rounds:
             break
         step = _grouped(single, problem, horizon, tolerance, int(longest), states)
@@ -141,9 +141,9 @@ def _doubled(
     bonus = moves.bonus[first] + moves.bonus[second] + moves.pay[second] * moves.shift[first]
     shift = moves.keep * moves.shift[first] + moves.shift[second]
     order = _most_used_first(pay, bonus, shift, *states, steepest)
-    kept = np.zeros(_MOST_MOVES, dtype=np.int64)
+    kept = np.zeros(_MAX_MOVES, dtype=np.int64)
     count = _prune(pay, bonus, shift, order, *states, steepest, allowed, kept)
-    if count > _MOST_MOVES:
+    if count > _MAX_MOVES:
         return None
     kept = kept[:count]
     loss = 2 * step.loss + allowed

@@ -1,4 +1,4 @@
-"""Cheap proven bounds: what short cycles earn, what no schedule exceeds, what rounding costs."""
+"""Cheap proven bounds on the optimum, from below and above, and on rounding errors."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from bdes_framework import (
     compiled,
     repeat_effect,
 )
-from bdes_planners.reduction import UNIT_ROUNDOFF, Reduced
+from bdes_planners.reduced_problem import UNIT_ROUNDOFF, Reduced
 
 
 @compiled
@@ -69,7 +69,7 @@ def constant_plan(instance: Instance, problem: Reduced, horizon: int, method: st
 
 
 def is_constant(problem: Reduced) -> bool:
-    """Say whether playing the first kept arm throughout is optimal at a glance.
+    """Return whether playing the first kept arm throughout is optimal, at a glance.
 
     It is when one arm is the best in both r and b, when the state never moves (the first
     kept arm has the largest r), and when nothing can be earned, or nothing that a float holds.

@@ -1,4 +1,4 @@
-"""Plans with a proven gap at any horizon: convex envelopes, chords, and a cycle in the middle.
+"""The planner ``certified``: a proven gap at any horizon, by envelopes, chords and a cycle.
 
 The proofs are on the planners page of the documentation, and in short where each step is
 taken.
@@ -8,24 +8,23 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from attrs import define, evolve, frozen
+from attrs import define, evolve, field, frozen
+from attrs.validators import ge, gt, lt, optional
 
 from bdes_framework import (
     BuildContext,
     DiagnosticValue,
     FloatArray,
     Instance,
-    InvalidValueError,
     Plan,
     Schedule,
     Segment,
     state_decay,
 )
+from bdes_planners.backward_induction import BackwardInduction, Chords, Status, steady_gains
 from bdes_planners.blocks import Step, block_step, single_step
 from bdes_planners.bounds import best_pair, constant_plan, is_constant, potential_bound
-from bdes_planners.passes import Chords, steady_gains
-from bdes_planners.reduction import Reduced, checked_horizon, reduce
-from bdes_planners.sweep import Status, Sweep
+from bdes_planners.reduced_problem import Reduced, checked_horizon, reduce
 
 _WINDOW = 256
 """Longest period tried for the span."""
@@ -45,7 +44,7 @@ _TRIES = 4
 _LAST_WINDOW = 64
 _SETTLING = 10.0
 """How many times 1/lam the policy is followed before a cycle is looked for."""
-_LITTLE = 0.02
+_CYCLE_SHARE = 0.02
 """The share of the gap that a shorter cycle may cost."""
 _NO_LIMIT = 2**62
 _FIRST_WORK = 1 << 22
@@ -59,21 +58,16 @@ class CertifiedConfig:
 
     Parameters
     ----------
-    gap : float above 0
+    gap : float
         How far below the proven upper bound the plan's value may be, relative to that bound.
-    work : int or nothing
-        Stop after about this many line operations (some 50 to 200 million a second) and
+        Above 0 and finite.
+    work : int | None
+        Stop after about this many line operations (some 50 to 200 million per second) and
         return the best plan and bound so far; the plan says if the gap was not reached.
     """
 
-    gap: float = 1e-4
-    work: int | None = None
-
-    def __attrs_post_init__(self) -> None:
-        if not 0 < self.gap < math.inf:
-            raise InvalidValueError(f"gap must be a finite number above 0, got {self.gap!r}")
-        if self.work is not None and self.work < 1:
-            raise InvalidValueError(f"work must be at least 1, got {self.work!r}")
+    gap: float = field(default=1e-4, validator=[gt(0), lt(math.inf)])
+    work: int | None = field(default=None, validator=optional(ge(1)))
 
 
 @define(eq=False)
@@ -84,7 +78,7 @@ class _Search:
     problem: Reduced
     horizon: int
     gap: float
-    work_left: int
+    max_work: int
     schedule: Schedule
     value: float
     upper: float = math.inf
@@ -105,7 +99,7 @@ class _Search:
 
     @property
     def out_of_work(self) -> bool:
-        return self.work >= self.work_left
+        return self.work >= self.max_work
 
     def offer(self, schedule: Schedule, upper: float, method: str, period: int = 0) -> None:
         """Keep the schedule if it is better, and the bound if it is tighter."""
@@ -115,7 +109,7 @@ class _Search:
         if value >= self.value:
             self.schedule, self.value, self.period, self.method = real, value, period, method
 
-    def note(self, sweep: Sweep) -> None:
+    def note(self, sweep: BackwardInduction) -> None:
         """Add up what a sweep took."""
         self.work += int(sweep.counters.work[0])
         self.rounds = sweep.rest + (sweep.n - sweep.rest) * sweep.block.rounds
@@ -169,25 +163,25 @@ class _Steps:
         stride = -(-self.total // self.path.size)
         return Chords(self.tolerance * self.block.rounds, self.path, stride, self.width)
 
-    def sweep(self, bounded: bool) -> Sweep:
+    def sweep(self, bounded: bool) -> BackwardInduction:
         """Return a fresh sweep that may use what is left of the work."""
-        return Sweep(
+        return BackwardInduction(
             self.search.problem,
             self.single,
             self.block,
             self.rest,
             self.chords(),
             self.total if bounded else 0,
-            most_work=self.search.work_left - self.search.work,
+            max_work=self.search.max_work - self.search.work,
         )
 
 
+@frozen
 class Certified:
     """Plans with a proven upper bound, to a relative gap that is asked for."""
 
-    def __init__(self, gap: float = 1e-4, work: int | None = None) -> None:
-        self._gap = gap
-        self._work = _NO_LIMIT if work is None else work
+    gap: float = 1e-4
+    work: int | None = None
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         """Return a schedule of ``horizon`` pulls, its value and a proven upper bound."""
@@ -195,26 +189,28 @@ class Certified:
         problem = reduce(instance)
         if is_constant(problem):
             plan = constant_plan(instance, problem, horizon, "constant")
-            reached = {"gap_asked": self._gap, "gap_reached": plan.gap <= self._gap}
+            reached = {"gap_asked": self.gap, "gap_reached": plan.gap <= self.gap}
             return evolve(plan, diagnostics={**plan.diagnostics, **reached})
         pair, least = best_pair(problem, horizon)
         schedule = problem.original(Schedule.cycle(pair, horizon))
         value = instance.value(schedule)
-        tolerance = 0.5 * self._gap * least / horizon
+        tolerance = 0.5 * self.gap * least / horizon
         problem = problem.thinned(0.02 * tolerance)
-        search = _Search(instance, problem, horizon, self._gap, self._work, schedule, value)
+        max_work = _NO_LIMIT if self.work is None else self.work
+        search = _Search(instance, problem, horizon, self.gap, max_work, schedule, value)
         _run(search, tolerance)
         return search.plan()
 
     def improving_plans(self, instance: Instance, horizon: int) -> Iterator[Plan]:
         """Yield plans with ever more work, until one reaches the gap or all work is used."""
-        work = min(_FIRST_WORK, self._work)
+        max_work = _NO_LIMIT if self.work is None else self.work
+        work = min(_FIRST_WORK, max_work)
         while True:
-            plan = Certified(self._gap, work).plan(instance, horizon)
+            plan = Certified(self.gap, work).plan(instance, horizon)
             yield plan
-            if plan.diagnostics["gap_reached"] or work == self._work:
+            if plan.diagnostics["gap_reached"] or work == max_work:
                 return
-            work = min(2 * work, self._work)
+            work = min(2 * work, max_work)
 
 
 def _run(search: _Search, tolerance: float) -> None:
@@ -248,7 +244,7 @@ def _find_cycle(steps: _Steps) -> None:
         window = 0 if until == total else min(_WINDOW, until - max(sweep.n, steps.rest))
         status = sweep.advance(until, window)
         if status is Status.OUT_OF_WORK:
-            _use_what_there_is(steps, sweep)
+            _bound_out_of_work(steps, sweep)
             return
         if sweep.n == total:
             _offer_sweep(steps, sweep)
@@ -275,9 +271,9 @@ def _sweep_all(steps: _Steps) -> None:
     _offer_sweep(steps, sweep)
 
 
-def _use_what_there_is(steps: _Steps, sweep: Sweep) -> None:
+def _bound_out_of_work(steps: _Steps, sweep: BackwardInduction) -> None:
     """Out of work: do the few steps more that a bound needs, and offer it."""
-    sweep.most_work = _NO_LIMIT
+    sweep.max_work = _NO_LIMIT
     start = max(sweep.n, steps.rest)
     sweep.advance(min(start + _LAST_WINDOW, steps.total), _LAST_WINDOW)
     if sweep.n == steps.total:
@@ -303,7 +299,7 @@ def _refine(steps: _Steps) -> None:
         _sweep_all(steps)
 
 
-def _offer_sweep(steps: _Steps, sweep: Sweep) -> None:
+def _offer_sweep(steps: _Steps, sweep: BackwardInduction) -> None:
     """Offer the schedule and the bound of a sweep over all rounds."""
     problem = steps.search.problem
     steps.search.note(sweep)
@@ -313,7 +309,7 @@ def _offer_sweep(steps: _Steps, sweep: Sweep) -> None:
         steps.path = sweep.path(problem.q0)
 
 
-def _offer_cycle(steps: _Steps, sweep: Sweep, sure: bool) -> bool:
+def _offer_cycle(steps: _Steps, sweep: BackwardInduction, sure: bool) -> bool:
     """Offer a plan around a repeated cycle if its gap looks small enough, or if ``sure``.
 
     The backward step B is monotone and commutes with adding constants. So if
@@ -340,7 +336,7 @@ def _offer_cycle(steps: _Steps, sweep: Sweep, sure: bool) -> bool:
 
 
 def _around_cycle(
-    steps: _Steps, sweep: Sweep, p: int, upper: float
+    steps: _Steps, sweep: BackwardInduction, p: int, upper: float
 ) -> tuple[Schedule, float, str, int]:
     """Return head, repeated cycle and tail: the sweep's policy, followed from the first state.
 
@@ -352,11 +348,11 @@ def _around_cycle(
     left = steps.total - sweep.n
     settling = math.ceil(min(_SETTLING / (problem.lam * block.rounds), left)) + 4 * p
     settling = min(settling, left)
-    made, q = sweep.roll(problem.q0, steps.total, settling, p)
+    made, q = sweep.follow(problem.q0, steps.total, settling, p)
     gains = np.empty(settling)
     steady_gains(block.moves, made, gains)
     # The shortest of those that are nearly the best.
-    length = 1 + int(np.argmax(gains >= np.max(gains) * (1 - _LITTLE * search.gap)))
+    length = 1 + int(np.argmax(gains >= np.max(gains) * (1 - _CYCLE_SHARE * search.gap)))
     to_go = steps.total - settling
     repeats = (to_go - sweep.n) // length
     head = block.segments(made)
@@ -366,10 +362,10 @@ def _around_cycle(
     middle = Segment(cycle, repeats)
     q = problem.instance.starting_at(q).state_after(Schedule((middle,)))
     tail = sweep.finish(q, to_go - repeats * length, p)
-    return Schedule(_tidied(head, middle, tail)), upper, "cycle", cycle.size
+    return Schedule(_merge_repeats(head, middle, tail)), upper, "cycle", cycle.size
 
 
-def _tidied(head: list[Segment], middle: Segment, tail: list[Segment]) -> list[Segment]:
+def _merge_repeats(head: list[Segment], middle: Segment, tail: list[Segment]) -> list[Segment]:
     """Let the repeated segment take in the repeats at the head's end and the tail's start."""
     cycle, repeats = middle.arms, middle.repeats
     before, after = head[-1].arms, tail[0].arms
@@ -394,9 +390,9 @@ def _offer_coarse(search: _Search, tolerance: float, highest: float) -> FloatArr
     coarse = evolve(problem, lam=state_decay(problem.lam, horizon / _COARSE)[1])
     step = single_step(coarse, _COARSE)
     chords = Chords(4 * tolerance, np.zeros(1), 1, math.inf)
-    sweep = Sweep(coarse, step, step, 0, chords, _COARSE)
+    sweep = BackwardInduction(coarse, step, step, 0, chords, _COARSE)
     sweep.advance(_COARSE)
-    arms, _ = sweep.roll(problem.q0, _COARSE, _COARSE)
+    arms, _ = sweep.follow(problem.q0, _COARSE, _COARSE)
     starts = [step * horizon // _COARSE for step in range(_COARSE + 1)]
     pulls = zip(arms.tolist(), starts, starts[1:], strict=False)
     schedule = Schedule([Segment([arm], end - start) for arm, start, end in pulls])

@@ -1,4 +1,4 @@
-"""Compiled steps on convex functions of the state, each kept as its upper envelope of lines.
+"""Upper envelopes of lines: convex functions of the state, and one backward step on them.
 
 V_n(q), the best reward of n rounds from state q, is convex, increasing and piecewise
 linear: line (m, c) followed backwards through arm i becomes
@@ -29,9 +29,8 @@ class Lines(NamedTuple):
 
 def room_for(n_lines: int) -> Lines:
     """Return room for ``n_lines`` lines."""
-    return Lines(
-        np.zeros(n_lines), np.zeros(n_lines), np.zeros(n_lines), np.zeros(n_lines, dtype=np.int64)
-    )
+    slope, base, start = np.zeros((3, n_lines))
+    return Lines(slope, base, start, np.zeros(n_lines, dtype=np.int64))
 
 
 @compiled
@@ -89,14 +88,13 @@ class Heads(NamedTuple):
     left_line: IntArray
     """Which line of V is highest there; ``right_line`` likewise."""
     right_line: IntArray
-    awake: IntArray
+    heap: IntArray
     """The moves that have lines to follow, as a heap: the flattest next line first."""
 
 
 def heads_for(n_moves: int) -> Heads:
     """Return room for ``n_moves`` moves."""
-    f = [np.zeros(n_moves) for _ in range(4)]
-    i = [np.zeros(n_moves, dtype=np.int64) for _ in range(5)]
+    f, i = np.zeros((4, n_moves)), np.zeros((5, n_moves), dtype=np.int64)
     return Heads(i[0], i[1], f[0], f[1], f[2], f[3], i[2], i[3], i[4])
 
 
@@ -113,7 +111,9 @@ def line_at(lines: Lines, first: int, last: int, q: float) -> int:
 
 
 @compiled
-def _look(value: Lines, size: int, moves: Moves, q: float, at: FloatArray, line: IntArray) -> None:
+def _evaluate_moves(
+    value: Lines, size: int, moves: Moves, q: float, at: FloatArray, line: IntArray
+) -> None:
     """Evaluate V where each move takes the state ``q`` to."""
     for move in range(moves.pay.size):
         moved = moves.keep * q + moves.shift[move]
@@ -132,7 +132,7 @@ def _best_at(moves: Moves, q: float, at: FloatArray) -> int:
 
 
 @compiled
-def _most_ahead(
+def _max_lead(
     moves: Moves, heads: Heads, left: float, right: float, move: int, rival: int
 ) -> float:
     """Bound how much better ``move`` can be than ``rival`` between two states.
@@ -162,16 +162,16 @@ def _choose_lines(
         heads.next[move], heads.last[move] = size, -1
     cells = min(_CELLS, size)
     left = low
-    _look(value, size, moves, left, heads.left, heads.left_line)
+    _evaluate_moves(value, size, moves, left, heads.left, heads.left_line)
     best_left = _best_at(moves, left, heads.left)
     for cell in range(1, cells + 1):
         right = min(max(value.start[cell * size // cells], low), high) if cell < cells else high
-        _look(value, size, moves, right, heads.right, heads.right_line)
+        _evaluate_moves(value, size, moves, right, heads.right, heads.right_line)
         best_right = _best_at(moves, right, heads.right)
         for move in range(n_moves):
             beaten = (
-                _most_ahead(moves, heads, left, right, move, best_left) < -margin
-                or _most_ahead(moves, heads, left, right, move, best_right) < -margin
+                _max_lead(moves, heads, left, right, move, best_left) < -margin
+                or _max_lead(moves, heads, left, right, move, best_right) < -margin
             )
             if move in (best_left, best_right) or not beaten:
                 heads.next[move] = min(heads.next[move], heads.left_line[move])
@@ -196,34 +196,33 @@ def _follow(value: Lines, moves: Moves, heads: Heads, move: int) -> None:
 
 
 @compiled
-def _sink(heads: Heads, awake: int, place: int) -> None:
+def _sift_down(heads: Heads, awake: int, place: int) -> None:
     """Let the move at ``place`` of the heap sink below those whose next line is flatter."""
-    move = heads.awake[place]
+    move = heads.heap[place]
     slope = heads.slope[move]
     while 2 * place + 1 < awake:
         child = 2 * place + 1
-        if child + 1 < awake and (
-            heads.slope[heads.awake[child + 1]] < heads.slope[heads.awake[child]]
-        ):
-            child += 1
-        if heads.slope[heads.awake[child]] >= slope:
+        other = min(child + 1, awake - 1)
+        if heads.slope[heads.heap[other]] < heads.slope[heads.heap[child]]:
+            child = other
+        if heads.slope[heads.heap[child]] >= slope:
             break
-        heads.awake[place] = heads.awake[child]
+        heads.heap[place] = heads.heap[child]
         place = child
-    heads.awake[place] = move
+    heads.heap[place] = move
 
 
 @compiled
-def _wake(value: Lines, moves: Moves, heads: Heads) -> int:
+def _build_heap(value: Lines, moves: Moves, heads: Heads) -> int:
     """Follow each move's first line; heap the moves that have one; return how many."""
     awake = 0
     for move in range(moves.pay.size):
         if heads.next[move] <= heads.last[move]:
             _follow(value, moves, heads, move)
-            heads.awake[awake] = move
+            heads.heap[awake] = move
             awake += 1
     for place in range(awake // 2 - 1, -1, -1):
-        _sink(heads, awake, place)
+        _sift_down(heads, awake, place)
     return awake
 
 
@@ -248,38 +247,31 @@ def backward(
     else:
         for move in range(moves.pay.size):
             heads.next[move], heads.last[move] = 0, size - 1
-    awake = _wake(value, moves, heads)
+    awake = _build_heap(value, moves, heads)
     top, work = 0, 0
     while True:
-        move = heads.awake[0]
+        move = heads.heap[0]
         if heads.slope[move] == np.inf:
             return top, work
         top = push(out, top, low, high, heads.slope[move], heads.base[move], move)
         work += 1
         heads.next[move] += 1
         _follow(value, moves, heads, move)
-        _sink(heads, awake, 0)
+        _sift_down(heads, awake, 0)
 
 
 @compiled
 def copy_lines(source: Lines, size: int, target: Lines) -> None:
     """Copy ``size`` lines."""
-    for line in range(size):
-        target.slope[line] = source.slope[line]
-        target.base[line] = source.base[line]
-        target.start[line] = source.start[line]
-        target.move[line] = source.move[line]
+    target.slope[:size] = source.slope[:size]
+    target.base[:size] = source.base[:size]
+    target.start[:size] = source.start[:size]
+    target.move[:size] = source.move[:size]
 
 
 @compiled
 def _longest_chord(
-    lines: Lines,
-    size: int,
-    high: float,
-    first: int,
-    tolerance: float,
-    centre: float,
-    width: float,
+    lines: Lines, size: int, high: float, first: int, tolerance: float, centre: float, width: float
 ) -> tuple[int, float, float]:
     """Return where the longest good chord from a line's start ends, its slope and its base.
 
@@ -311,13 +303,7 @@ def _longest_chord(
 
 @compiled
 def simplify(
-    lines: Lines,
-    size: int,
-    high: float,
-    tolerance: float,
-    centre: float,
-    width: float,
-    out: Lines,
+    lines: Lines, size: int, high: float, tolerance: float, centre: float, width: float, out: Lines
 ) -> int:
     """Write an envelope of few lines that is nowhere below ``lines``; return its size.
 

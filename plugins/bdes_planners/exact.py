@@ -1,6 +1,7 @@
-"""The optimum itself: every line of the envelope kept, none dropped but those that are covered."""
+"""The planner ``exact``: the optimum, by backward induction that keeps every line needed."""
 
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import gt
 
 from bdes_framework import (
     BuildContext,
@@ -10,10 +11,10 @@ from bdes_framework import (
     Plan,
     Schedule,
 )
+from bdes_planners.backward_induction import BackwardInduction, Status
 from bdes_planners.blocks import single_step
 from bdes_planners.bounds import constant_plan, is_constant
-from bdes_planners.reduction import checked_horizon, reduce
-from bdes_planners.sweep import Status, Sweep
+from bdes_planners.reduced_problem import checked_horizon, reduce
 
 
 @frozen
@@ -24,23 +25,19 @@ class ExactConfig:
 
     Parameters
     ----------
-    memory : float above 0
-        Megabytes the value function and the policy may take. Beyond them the planner stops
+    memory : float
+        Above 0: megabytes the value function and the policy may take. Beyond them the planner stops
         with an error; ``certified`` plans such instances to a proven gap instead.
     """
 
-    memory: float = 512.0
-
-    def __attrs_post_init__(self) -> None:
-        if not self.memory > 0:
-            raise InvalidValueError(f"memory must be above 0 megabytes, got {self.memory!r}")
+    memory: float = field(default=512.0, validator=gt(0))
 
 
+@frozen
 class Exact:
     """Plans optimally; the upper bound equals the value up to rounding."""
 
-    def __init__(self, memory: float = 512.0) -> None:
-        self._bytes = memory * 2**20
+    memory: float = 512.0
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         """Return an optimal schedule of ``horizon`` pulls."""
@@ -48,13 +45,14 @@ class Exact:
         problem = reduce(instance)
         if is_constant(problem):
             return constant_plan(instance, problem, horizon, "constant")
+        max_bytes = self.memory * 2**20
         step = single_step(problem, horizon)
-        sweep = Sweep(problem, step, step, horizon=horizon, most_bytes=self._bytes)
-        # 16 bytes a round: one number that says where its policy ends, one for its arm.
-        if 16 * horizon > self._bytes or sweep.advance(horizon) is not Status.DONE:
+        sweep = BackwardInduction(problem, step, step, horizon=horizon, max_bytes=max_bytes)
+        # 16 bytes per round: one number that says where its policy ends, one for its arm.
+        if 16 * horizon > max_bytes or sweep.advance(horizon) is not Status.DONE:
             raise InvalidValueError(
                 f"the exact plan of {horizon} rounds at lam = {instance.lam:g} needs more than"
-                f" {self._bytes / 2**20:g} megabytes (gave up {sweep.n} rounds before the end,"
+                f" {self.memory:g} megabytes (gave up {sweep.n} rounds before the end,"
                 f" at {int(sweep.counters.size[0])} lines): give it more 'memory', or use the"
                 " 'certified' planner, which stays small and proves its gap"
             )

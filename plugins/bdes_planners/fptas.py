@@ -1,4 +1,4 @@
-"""The paper's FPTAS: rewards rounded down to multiples of epsilon, dominated pairs removed.
+"""The planner ``fptas``: the paper's scheme, with rewards rounded down to multiples of epsilon.
 
 Corrected in two places. Schedules have exactly as many pulls as the horizon: the printed
 algorithm may skip rounds. And what is promised is additive, ``OPT - epsilon * horizon``:
@@ -10,7 +10,8 @@ import sys
 from typing import Literal
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import gt, in_, lt
 
 from bdes_framework import (
     BuildContext,
@@ -24,7 +25,7 @@ from bdes_framework import (
     compiled,
 )
 from bdes_planners.bounds import best_pair, constant_plan, is_constant
-from bdes_planners.reduction import UNIT_ROUNDOFF, Reduced, checked_horizon, reduce
+from bdes_planners.reduced_problem import UNIT_ROUNDOFF, Reduced, checked_horizon, reduce
 
 _BYTES_PER_PAIR = 16
 
@@ -37,30 +38,20 @@ class FptasConfig:
 
     Parameters
     ----------
-    epsilon : float above 0
+    epsilon : float
         What may be lost: per round with the additive guarantee, relative to the optimum with
-        the multiplicative one.
-    guarantee : "additive" or "multiplicative"
+        the multiplicative one. Above 0 and finite.
+    guarantee : Literal["additive", "multiplicative"]
         ``value >= OPT - epsilon * horizon``, or ``value >= (1 - epsilon) * OPT``.
-    memory : float above 0
-        Megabytes the lists of pairs may take; beyond them the planner refuses.
+    memory : float
+        Above 0: megabytes the lists of pairs may take; beyond them planning raises an error.
     """
 
-    epsilon: float = 0.01
-    guarantee: Literal["additive", "multiplicative"] = "additive"
-    memory: float = 512.0
-
-    def __attrs_post_init__(self) -> None:
-        if not 0 < self.epsilon < math.inf:
-            raise InvalidValueError(
-                f"epsilon must be a finite number above 0, got {self.epsilon!r}"
-            )
-        if self.guarantee not in ("additive", "multiplicative"):
-            raise InvalidValueError(
-                f"guarantee must be 'additive' or 'multiplicative', got {self.guarantee!r}"
-            )
-        if not self.memory > 0:
-            raise InvalidValueError(f"memory must be above 0 megabytes, got {self.memory!r}")
+    epsilon: float = field(default=0.01, validator=[gt(0), lt(math.inf)])
+    guarantee: Literal["additive", "multiplicative"] = field(
+        default="additive", validator=in_(("additive", "multiplicative"))
+    )
+    memory: float = field(default=512.0, validator=gt(0))
 
 
 @compiled
@@ -112,18 +103,13 @@ def _undominated(
     return kept
 
 
+@frozen
 class Fptas:
     """Plans on rewards rounded down to multiples of epsilon."""
 
-    def __init__(
-        self,
-        epsilon: float = 0.01,
-        guarantee: Literal["additive", "multiplicative"] = "additive",
-        memory: float = 512.0,
-    ) -> None:
-        self._epsilon = epsilon
-        self._guarantee = guarantee
-        self._bytes = memory * 2**20
+    epsilon: float = 0.01
+    guarantee: Literal["additive", "multiplicative"] = "additive"
+    memory: float = 512.0
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         """Return a schedule of ``horizon`` pulls within the guarantee of the optimum."""
@@ -131,10 +117,10 @@ class Fptas:
         problem = reduce(instance)
         if is_constant(problem) or horizon == 1:  # the first kept arm pays most now
             return constant_plan(instance, problem, horizon, "constant")
-        epsilon = self._epsilon / problem.unit
-        if self._guarantee == "multiplicative":
+        epsilon = self.epsilon / problem.unit
+        if self.guarantee == "multiplicative":
             # OPT is at least what the best pair of arms earns, so this loses epsilon·OPT at most.
-            epsilon = self._epsilon * best_pair(problem, horizon)[1] / horizon
+            epsilon = self.epsilon * best_pair(problem, horizon)[1] / horizon
         # Over two rounds and more a pair earns something, if only less than a float can hold.
         epsilon = max(epsilon, sys.float_info.min)
         arms, total, pairs = self._search(problem, horizon, epsilon)
@@ -157,8 +143,9 @@ class Fptas:
         # The highest total any schedule can reach from the highest state that is ever paid,
         # which is not the one after the last pull; one for rounding.
         rise = (problem.high - problem.q0) * min(1.0, problem.lam * (horizon - 1))
+        max_bytes = self.memory * 2**20
         levels = horizon * (float(problem.r.max()) * (problem.q0 + rise) / epsilon) + 1
-        if _BYTES_PER_PAIR * (levels + 1) > self._bytes or horizon * 8 > self._bytes:
+        if _BYTES_PER_PAIR * (levels + 1) > max_bytes or horizon * 8 > max_bytes:
             raise self._too_large(horizon, levels)
         best = np.full(int(levels) + 2, -1.0)
         origin = np.zeros(best.size, dtype=np.int64)
@@ -174,7 +161,7 @@ class Fptas:
             paid, state = paid[:kept].copy(), state[:kept].copy()
             sources.append(source[:kept].copy())
             stored += kept
-            if 8 * stored > self._bytes:
+            if 8 * stored > max_bytes:
                 raise self._too_large(horizon, levels)
         arms = np.empty(horizon, dtype=np.int64)
         pair = 0  # highest total first
@@ -184,8 +171,8 @@ class Fptas:
 
     def _too_large(self, horizon: int, levels: float) -> InvalidValueError:
         return InvalidValueError(
-            f"{horizon} rounds with rewards in steps of epsilon make up to {levels:.3g} totals a"
-            f" round, more than {self._bytes / 2**20:g} megabytes hold: use a larger 'epsilon',"
+            f"{horizon} rounds with rewards in steps of epsilon make up to {levels:.3g} totals per"
+            f" round, more than {self.memory:g} megabytes hold: use a larger 'epsilon',"
             " more 'memory', or the 'certified' planner, whose cost does not grow with the horizon"
         )
 

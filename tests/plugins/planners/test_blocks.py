@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from bdes_framework import FloatArray, Instance
+from bdes_planners.backward_induction import BackwardInduction
 from bdes_planners.blocks import block_step, single_step
 from bdes_planners.certified import Certified
 from bdes_planners.exact import Exact
-from bdes_planners.reduction import reduce
-from bdes_planners.sweep import Sweep
+from bdes_planners.reduced_problem import reduce
 from tests.support.planner_oracles import clickbait_arms, random_arms
 
 
@@ -105,7 +105,10 @@ def test_a_sweep_that_knows_its_end_bounds_the_same_optimum() -> None:
     """Leaving out states that cannot be reached changes nothing from the first state."""
     problem = reduce(Instance(*clickbait_arms(3, 20), 0.01, q0=0.1))
     step = single_step(problem, 200)
-    everywhere, reached = Sweep(problem, step, step), Sweep(problem, step, step, horizon=200)
+    everywhere, reached = (
+        BackwardInduction(problem, step, step),
+        BackwardInduction(problem, step, step, horizon=200),
+    )
     for sweep in (everywhere, reached):
         sweep.advance(200)
     assert reached.upper() == pytest.approx(everywhere.upper(), rel=1e-9)
@@ -116,7 +119,7 @@ SCRIPT = """
 import json, numpy as np
 from bdes_framework import Instance
 from bdes_planners.certified import Certified
-from bdes_planners.cycles import BestCycle
+from bdes_planners.best_cycle import BestCycle
 from bdes_planners.exact import Exact
 from bdes_planners.fptas import Fptas
 rng = np.random.default_rng(4)

@@ -254,9 +254,9 @@ def test_the_gap_survives_the_equivalence_scaling(lam: float, horizon: int) -> N
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"gap": 0.0}, "gap must be a finite number above 0"),
-        ({"gap": math.inf}, "gap must be a finite number above 0"),
-        ({"work": 0}, "work must be at least 1"),
+        ({"gap": 0.0}, "'gap' must be [<>]"),
+        ({"gap": math.inf}, "'gap' must be [<>]"),
+        ({"work": 0}, "'work' must be >= 1"),
     ],
 )
 def test_parameters_are_checked(table: dict[str, float], message: str) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bdes_framework import Instance, InvalidValueError, load_plugins
 from bdes_planners.exact import Exact
-from bdes_planners.simple import BestFixed
+from bdes_planners.single_arm import BestFixed
 from tests.support.planner_oracles import (
     brute_force,
     clickbait_arms,

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from bdes_framework import Instance, InvalidValueError, Schedule, load_plugins
+from bdes_planners.best_cycle import BestCycle
 from bdes_planners.bounds import best_pair, potential_bound
-from bdes_planners.cycles import BestCycle
 from bdes_planners.exact import Exact
 from bdes_planners.fptas import Fptas
-from bdes_planners.reduction import reduce
-from bdes_planners.simple import BestFixed, Greedy
+from bdes_planners.reduced_problem import reduce
+from bdes_planners.single_arm import BestFixed, Greedy
 from tests.support.planner_oracles import (
     brute_force,
     clickbait_arms,
@@ -222,10 +222,10 @@ def test_no_planner_takes_a_horizon_of_nothing(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "table", "message"),
     [
-        ("fptas", {"epsilon": 0.0}, "epsilon must be a finite number above 0"),
-        ("fptas", {"memory": 0.0}, "memory must be above 0"),
-        ("exact", {"memory": -1.0}, "memory must be above 0"),
-        ("best-cycle", {"length": 0}, "length must be at least 1"),
+        ("fptas", {"epsilon": 0.0}, "'epsilon' must be > 0"),
+        ("fptas", {"memory": 0.0}, "'memory' must be > 0"),
+        ("exact", {"memory": -1.0}, "'memory' must be > 0"),
+        ("best-cycle", {"length": 0}, "'length' must be >= 1"),
         ("fptas", {"guarantee": "both"}, "guarantee"),
     ],
 )

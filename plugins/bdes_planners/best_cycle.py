@@ -1,7 +1,8 @@
-"""The best periodic schedule up to a given length, by looking at every one."""
+"""The planner ``best-cycle``: the best periodic schedule up to a given length, by enumeration."""
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import ge
 
 from bdes_framework import (
     AffineEffect,
@@ -19,7 +20,7 @@ from bdes_framework import (
     repeat_effect,
 )
 from bdes_planners.bounds import potential_bound
-from bdes_planners.reduction import checked_horizon
+from bdes_planners.reduced_problem import checked_horizon
 
 
 @frozen
@@ -28,20 +29,15 @@ class BestCycleConfig:
 
     Parameters
     ----------
-    length : int of at least 1
-        The longest cycle looked at.
-    most_cycles : int of at least 1
-        Refuse to look at more cycles than this: k arms that no other arm dominates make
-        ``k + k**2 + ... + k**length`` of them, at some 0.3 microseconds each.
+    length : int
+        At least 1: the longest cycle looked at.
+    most_cycles : int
+        At least 1: raise an error where there are more cycles to look at. k arms that no other
+        arm dominates make ``k + k**2 + ... + k**length`` of them, at some 0.3 microseconds each.
     """
 
-    length: int = 4
-    most_cycles: int = 20_000_000
-
-    def __attrs_post_init__(self) -> None:
-        for name, value in (("length", self.length), ("most_cycles", self.most_cycles)):
-            if value < 1:
-                raise InvalidValueError(f"{name} must be at least 1, got {value!r}")
+    length: int = field(default=4, validator=ge(1))
+    most_cycles: int = field(default=20_000_000, validator=ge(1))
 
 
 @compiled
@@ -84,6 +80,7 @@ def _best_of_length(
         digits[changed] += 1
 
 
+@frozen
 class BestCycle:
     """Plans the best of all cycles of at most ``length`` arms.
 
@@ -92,20 +89,19 @@ class BestCycle:
     so its value is not convex in (r, b), and an arm inside the hull can make the best one.
     """
 
-    def __init__(self, length: int = 4, most_cycles: int = 20_000_000) -> None:
-        self._length = length
-        self._most_cycles = most_cycles
+    length: int = 4
+    most_cycles: int = 20_000_000
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         """Return the best periodic schedule of ``horizon`` pulls; the shortest of equals."""
         horizon = checked_horizon(horizon)
         arms = np.sort(pareto_arms(instance.r, instance.b))
-        longest = min(self._length, horizon)
+        longest = min(self.length, horizon)
         n_cycles = sum(arms.size**length for length in range(1, longest + 1))
-        if n_cycles > self._most_cycles:
+        if n_cycles > self.most_cycles:
             raise InvalidValueError(
                 f"{arms.size} arms make {n_cycles} cycles of up to {longest} pulls, more than"
-                f" most_cycles = {self._most_cycles}: use a smaller 'length', allow more, or use"
+                f" most_cycles = {self.most_cycles}: use a smaller 'length', allow more, or use"
                 " the 'certified' planner"
             )
         r, b = instance.r[arms], instance.b[arms]

@@ -1,4 +1,4 @@
-"""What planning needs of an instance: the few arms that matter, in units where all is at most 1.
+"""The problem that planners solve: an instance reduced to its hull arms, scaled to at most 1.
 
 Every planner of this plugin starts here. Dropping the other arms loses nothing, or at most
 a loss that is counted; rescaling by powers of two rounds nothing.
@@ -7,7 +7,7 @@ a loss that is counted; rescaling by powers of two rounds nothing.
 import math
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from bdes_framework import (
     FloatArray,
@@ -29,9 +29,9 @@ class Reduced:
 
     Parameters
     ----------
-    index : array of int, shape (k,)
+    index : IntArray, shape (k,)
         The arms kept, as numbered in the instance; r falls and b rises along them.
-    r, b : arrays of float, shape (k,)
+    r, b : FloatArray, shape (k,)
         Their parameters, in units of ``unit`` together.
     lam : float
         Evolution rate.
@@ -84,21 +84,12 @@ class Reduced:
         kept = _thin(self.r, self.b, slack)
         if len(kept) == self.n_arms:
             return self
-        return Reduced(
-            self.index[kept],
-            self.r[kept],
-            self.b[kept],
-            self.lam,
-            self.q0,
-            self.low,
-            self.high,
-            self.unit,
-            slack,
-        )
+        arms = self.index[kept], self.r[kept], self.b[kept]
+        return evolve(self, index=arms[0], r=arms[1], b=arms[2], slack=slack)
 
 
 def checked_horizon(horizon: int) -> int:
-    """Return ``horizon`` if it is an integer of at least 1, or refuse."""
+    """Return ``horizon`` if it is an integer of at least 1, or raise."""
     integral = isinstance(horizon, int | np.integer) and not isinstance(horizon, bool)
     if not integral or horizon < 1:
         raise InvalidValueError(f"horizon must be an integer of at least 1, got {horizon!r}")

@@ -1,11 +1,11 @@
-"""The simple alternatives people compare with: the highest pay now, and the best single arm."""
+"""The planners ``greedy`` and ``best-fixed``: one arm throughout, as a simple alternative."""
 
 import numpy as np
 from attrs import frozen
 
 from bdes_framework import BuildContext, DiagnosticValue, Instance, Plan, Schedule, pareto_arms
 from bdes_planners.bounds import potential_bound
-from bdes_planners.reduction import checked_horizon
+from bdes_planners.reduced_problem import checked_horizon
 
 
 @frozen

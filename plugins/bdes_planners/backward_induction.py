@@ -1,0 +1,513 @@
+"""Backward induction over envelopes of lines: the value function, the moves it implies, its error.
+
+After n steps there is an envelope U_n with ``V_n <= U_n + allowance`` on every state that can be
+reached, where V_n is the best reward of the rounds of n steps. Without chords and blocks U_n is
+V_n up to rounding. The compiled functions do many steps in one call, over plain arrays.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from attrs import define, field
+from numpy.typing import NDArray
+
+from bdes_framework import FloatArray, IntArray, Segment, compiled, state_decay
+from bdes_planners.blocks import Step
+from bdes_planners.envelope import (
+    Heads,
+    Lines,
+    Moves,
+    backward,
+    copy_lines,
+    greatest_rise,
+    heads_for,
+    room_for,
+    simplify,
+    value_at,
+)
+from bdes_planners.reduced_problem import UNIT_ROUNDOFF, Reduced
+
+Number = TypeVar("Number", np.float64, np.int64)
+
+# Comparing, crossing or evaluating two lines on floats errs by less than this times the
+# largest number in them; each line of an envelope may inherit the error of its neighbour.
+ROUNDING = 8 * UNIT_ROUNDOFF
+MIN_LINES = 16
+
+
+class MoveRegions(NamedTuple):
+    """Which move to make at state q with n steps to go: regions of the state, n by n."""
+
+    start: FloatArray
+    move: IntArray
+    end: IntArray
+    """``end[n]``: where the regions for n rounds to go end; those for n - 1 end before them."""
+
+
+class EnvelopeHistory(NamedTuple):
+    """Envelopes of the last steps."""
+
+    lines: Lines
+    end: IntArray
+    """``end[k]``: where the k-th envelope ends."""
+    allowance: FloatArray
+    """``allowance[k]``: what rounding and dropped arms may have cost up to there."""
+
+
+class Counters(NamedTuple):
+    """The numbers of an induction, in arrays of one so that compiled code can change them."""
+
+    n: IntArray
+    size: IntArray
+    cap: IntArray
+    simplified: IntArray
+    """The round after which lines were last replaced by chords."""
+    regions: IntArray
+    kept: IntArray
+    """How many envelopes the history holds."""
+    work: IntArray
+    """Lines handled so far: the deterministic measure of effort."""
+    peak: IntArray
+    allowance: FloatArray
+
+
+class Chords(NamedTuple):
+    """How much chords may add per round, and where: see ``envelope.simplify``."""
+
+    tolerance: float
+    """Per round, at the centre; 0 for no chords at all."""
+    centre: FloatArray
+    """``centre[k]``: the state around which precision matters, k strides before the end."""
+    stride: int
+    width: float
+
+
+NO_CHORDS = Chords(0.0, np.zeros(1), 1, np.inf)
+
+
+@compiled
+def _magnitude(lines: Lines, size: int, high: float) -> float:
+    """Return a number no smaller than any slope·q or base in the envelope."""
+    last = size - 1
+    return float(lines.slope[last] * high + max(abs(lines.base[0]), abs(lines.base[last])))
+
+
+@compiled
+def _store_regions(lines: Lines, size: int, policy: MoveRegions, counters: Counters) -> None:
+    """Write down which move the new envelope starts with, neighbouring equals as one region."""
+    at = counters.regions[0]
+    for line in range(size):
+        if line == 0 or lines.move[line] != lines.move[line - 1]:
+            policy.start[at] = lines.start[line]
+            policy.move[at] = lines.move[line]
+            at += 1
+    counters.regions[0] = at
+    policy.end[counters.n[0]] = at
+
+
+@compiled
+def _store_envelope(lines: Lines, size: int, history: EnvelopeHistory, counters: Counters) -> None:
+    kept = counters.kept[0]
+    offset = history.end[kept - 1] if kept else 0
+    end = offset + size
+    history.lines.slope[offset:end] = lines.slope[:size]
+    history.lines.base[offset:end] = lines.base[:size]
+    history.lines.start[offset:end] = lines.start[:size]
+    history.end[kept] = end
+    history.allowance[kept] = counters.allowance[0]
+    counters.kept[0] = kept + 1
+
+
+@compiled
+def _replace_by_chords(
+    fresh: Lines, size: int, high: float, chords: Chords, value: Lines, counters: Counters
+) -> int:
+    """Replace lines by chords, with what the rounds since the last time may add."""
+    n = counters.n[0]
+    centre = chords.centre[min((n - 1) // chords.stride, chords.centre.size - 1)]
+    tolerance = chords.tolerance * (n - counters.simplified[0])
+    left = simplify(fresh, size, high, tolerance, centre, chords.width, value)
+    counters.simplified[0] = n
+    cap = counters.cap[0]
+    if left > cap // 2:
+        counters.cap[0] = 2 * left
+    elif left < cap // 4:
+        counters.cap[0] = max(cap // 2, MIN_LINES)
+    counters.allowance[0] += ROUNDING * (size + 4) * _magnitude(fresh, size, high)
+    return left
+
+
+@compiled
+def _lacks_room(
+    n_moves: int,
+    value: Lines,
+    policy: MoveRegions,
+    history: EnvelopeHistory,
+    stored: bool,
+    counters: Counters,
+) -> int:
+    """Return which buffer the next round could overflow, if any."""
+    most = n_moves * counters.size[0]
+    if most > value.slope.size:
+        return 2
+    if counters.regions[0] + most > policy.start.size:
+        return 1
+    kept = counters.kept[0]
+    used = history.end[kept - 1] if kept else 0
+    if stored and used + most > history.lines.slope.size:
+        return 3
+    return 0
+
+
+class ReachableStates(NamedTuple):
+    """Which states can be reached: all of [low, high], and less when the end is known."""
+
+    low: float
+    high: float
+    first: float
+    """The first state."""
+    horizon: int
+    """How many steps there are in all; 0 when the sweep may go on for ever."""
+    lam: float
+    rounds: int
+    """Per step."""
+
+
+@compiled
+def _reached(domain: ReachableStates, to_go: int) -> tuple[float, float]:
+    """Return an interval that holds every state with ``to_go`` steps left, and a hair more."""
+    if domain.horizon == 0:
+        return domain.low, domain.high
+    kept, lost = state_decay(domain.lam, (domain.horizon - to_go) * domain.rounds)
+    old = kept * domain.first
+    return (old + lost * domain.low) * (1.0 - 1e-12), (old + lost * domain.high) * (1.0 + 1e-12)
+
+
+@compiled
+def _advance(
+    moves: Moves,
+    domain: ReachableStates,
+    loss: float,
+    chords: Chords,
+    value: Lines,
+    fresh: Lines,
+    heads: Heads,
+    policy: MoveRegions,
+    history: EnvelopeHistory,
+    keep_from: int,
+    counters: Counters,
+    until: int,
+    max_work: int,
+) -> int:
+    """Sweep back to ``until`` steps to go; keep the envelopes from ``keep_from`` on.
+
+    Returns 0 when done, 1, 2 or 3 when policy, lines or history lack room, 4 out of work.
+
+    ``loss`` is what a step may lose because ``moves`` leaves out some that could be made.
+    """
+    while counters.n[0] < until:
+        stored = counters.n[0] + 1 >= keep_from
+        lacking = _lacks_room(moves.pay.size, value, policy, history, stored, counters)
+        if lacking:
+            return lacking
+        if counters.work[0] > max_work:
+            return 4
+        size = counters.size[0]
+        low, high = _reached(domain, counters.n[0])
+        margin = 8 * ROUNDING * _magnitude(value, size, high)
+        low, high = _reached(domain, counters.n[0] + 1)
+        found, work = backward(value, size, moves, low, high, margin, heads, fresh)
+        counters.n[0] += 1
+        counters.work[0] += work
+        counters.allowance[0] += loss + ROUNDING * (work + 4) * _magnitude(fresh, found, high)
+        _store_regions(fresh, found, policy, counters)
+        if chords.tolerance > 0.0 and found > counters.cap[0]:
+            found = _replace_by_chords(fresh, found, high, chords, value, counters)
+        else:
+            copy_lines(fresh, found, value)
+        counters.size[0] = found
+        counters.peak[0] = max(counters.peak[0], found)
+        if counters.n[0] >= keep_from:
+            _store_envelope(value, found, history, counters)
+    return 0
+
+
+@compiled
+def _rises(
+    history: EnvelopeHistory, kept: int, high: float, up: FloatArray, down: FloatArray
+) -> None:
+    """Write the greatest and least rise from p rounds before the last envelope to it.
+
+    ``up[p]`` bounds the true greatest rise from above, rounding and dropped arms included.
+    """
+    last = kept - 1
+    first = history.end[last - 1] if last else 0
+    end = history.end[last]
+    lines = history.lines
+    largest = lines.slope[end - 1] * high + max(abs(lines.base[first]), abs(lines.base[end - 1]))
+    for p in range(1, kept):
+        other = last - p
+        other_first = history.end[other - 1] if other else 0
+        other_end = history.end[other]
+        rounding = ROUNDING * (end - first + other_end - other_first + 4) * largest
+        up[p] = greatest_rise(lines, first, end, lines, other_first, other_end, high)
+        up[p] += rounding + history.allowance[last] - history.allowance[other]
+        down[p] = -greatest_rise(lines, other_first, other_end, lines, first, end, high)
+
+
+@compiled
+def _follow(
+    policy: MoveRegions, moves: Moves, q: float, to_go: int, top: int, period: int, made: IntArray
+) -> float:
+    """Follow the policy for ``len(made)`` steps, write the moves, return the last state.
+
+    Above ``top`` steps to go, where nothing was swept, the last ``period`` steps' policy
+    repeats.
+    """
+    for t in range(made.size):
+        n = to_go - t
+        if n > top:
+            n = top - period + 1 + (n - top - 1) % period
+        first, last = policy.end[n - 1], policy.end[n] - 1
+        while first < last and policy.start[first + 1] <= q:
+            first += 1
+        made[t] = policy.move[first]
+        q = moves.keep * q + moves.shift[made[t]]
+    return q
+
+
+@compiled
+def steady_gains(moves: Moves, made: IntArray, gains: FloatArray) -> None:
+    """Write what repeating the last 1, 2, ... moves for ever earns per step: ``gains[k - 1]``.
+
+    What some moves do is one affine map of the state and one affine pay; the steady state is
+    the map's fixed point. Where a float cannot tell the map from one that moves nothing, it
+    has no fixed point to speak of, and 0 is written.
+    """
+    decay, shift, slope, base = 1.0, 0.0, 0.0, 0.0
+    for length in range(1, made.size + 1):
+        move = made[made.size - length]
+        base = base + slope * moves.shift[move] + moves.bonus[move]
+        slope = slope * moves.keep + moves.pay[move]
+        shift = shift + decay * moves.shift[move]
+        decay = decay * moves.keep
+        forgotten = 1.0 - decay
+        gains[length - 1] = 0.0
+        if forgotten > 0.0:
+            gains[length - 1] = (slope * (shift / forgotten) + base) / length
+
+
+class Status(IntEnum):
+    """Why a stretch of the sweep stopped."""
+
+    DONE = 0
+    POLICY_FULL = 1
+    LINES_FULL = 2
+    HISTORY_FULL = 3
+    OUT_OF_WORK = 4
+
+
+def _bound(lines: Lines, size: int, problem: Reduced, allowance: float) -> float:
+    rounding = ROUNDING * _magnitude(lines, size, problem.q0)
+    return (value_at(lines, size, problem.q0) + allowance + rounding) * (1 + ROUNDING)
+
+
+def _grown(array: NDArray[Number], size: int) -> NDArray[Number]:
+    grown = np.zeros(size, dtype=array.dtype)
+    grown[: array.size] = array
+    return grown
+
+
+def _grown_lines(lines: Lines, size: int) -> Lines:
+    return Lines._make(_grown(array, size) for array in lines)
+
+
+def _new_counters() -> Counters:
+    start = {"size": 1, "cap": 4 * MIN_LINES, "allowance": 0.0}
+    return Counters._make(np.array([start.get(name, 0)]) for name in Counters._fields)
+
+
+@define(eq=False)
+class BackwardInduction:
+    """A backward sweep over one reduced problem, resumable, with its buffers.
+
+    Starts with U_0 = 0. :meth:`advance` does the steps; read the rest in between. A step is
+    one round, or one block of rounds; the first ``rest`` steps are single rounds in any
+    case, so that any number of rounds can be made up. With a ``horizon`` the sweep looks
+    only at states that can be reached with the rounds left, and its envelopes say nothing
+    of longer horizons.
+
+    Parameters
+    ----------
+    problem : Reduced
+        The problem.
+    single : Step
+        The step of one pull.
+    block : Step
+        The step that is used after ``rest`` single ones.
+    rest : int
+        How many single steps come first.
+    chords : Chords
+        What chords may add, per step.
+    horizon : int
+        How many steps there are in all, or 0.
+    max_work : int
+        Stop after handling this many lines.
+    max_bytes : float
+        Stop rather than take more memory than this.
+    """
+
+    problem: Reduced
+    single: Step
+    block: Step
+    rest: int = 0
+    chords: Chords = NO_CHORDS
+    horizon: int = 0
+    max_work: int = 2**62
+    max_bytes: float = float("inf")
+    counters: Counters = field(init=False, factory=_new_counters)
+    policy: MoveRegions = field(init=False)
+    history: EnvelopeHistory = field(init=False)
+    _value: Lines = field(init=False)
+    _fresh: Lines = field(init=False)
+    _heads: Heads = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        n_moves = max(len(self.single.runs), len(self.block.runs))
+        size = max(256, 8 * n_moves)
+        self._value, self._fresh = room_for(size), room_for(size)
+        self._heads = heads_for(n_moves)
+        self._value.start[0] = _reached(self._domain(self.rest > 0), 0)[0]
+        self.policy = MoveRegions(np.zeros(1024), np.zeros(1024, np.int64), np.zeros(65, np.int64))
+        self.history = EnvelopeHistory(room_for(1024), np.zeros(0, np.int64), np.zeros(0))
+
+    @property
+    def n(self) -> int:
+        """How many steps have been swept."""
+        return int(self.counters.n[0])
+
+    @property
+    def n_bytes(self) -> int:
+        """How much memory the buffers take."""
+        groups = (self._value, self._fresh, self.policy, self.history.lines)
+        return sum(array.nbytes for group in groups for array in group)
+
+    def _bytes_of(self, status: Status) -> int:
+        """How much memory doubling the buffer that is full would add."""
+        if status is Status.LINES_FULL:
+            return 2 * sum(array.nbytes for array in self._value)
+        group = self.policy if status is Status.POLICY_FULL else self.history.lines
+        return sum(array.nbytes for array in group)
+
+    def advance(self, until: int, window: int = 0) -> Status:
+        """Sweep to ``until`` steps; keep the last ``window`` + 1 envelopes; say why it stopped."""
+        keep_from = max(until - window, self.n + 1, self.rest) if window else until + 1
+        self.counters.kept[0] = 0
+        if window:
+            self.history = EnvelopeHistory(
+                self.history.lines, np.zeros(window + 1, np.int64), np.zeros(window + 1)
+            )
+        if self.policy.end.size <= until:
+            self.policy = self.policy._replace(
+                end=_grown(self.policy.end, max(until + 1, 2 * self.policy.end.size))
+            )
+        while True:
+            single = self.n < self.rest
+            goal = min(until, self.rest) if single else until
+            status = Status(self._advance_stretch(single, goal, keep_from))
+            if status is Status.DONE and goal < until:
+                continue
+            if status in (Status.DONE, Status.OUT_OF_WORK):
+                return status
+            if self.n_bytes + self._bytes_of(status) > self.max_bytes:
+                return status
+            self._make_room(status)
+
+    def _domain(self, single: bool) -> ReachableStates:
+        problem = self.problem
+        if not self.horizon:
+            return ReachableStates(problem.low, problem.high, problem.q0, 0, problem.lam, 1)
+        low, high = float(problem.b.min()), float(problem.b.max())
+        length = self.block.rounds
+        if single:
+            rounds = self.rest + (self.horizon - self.rest) * length
+            return ReachableStates(low, high, problem.q0, rounds, problem.lam, 1)
+        return ReachableStates(low, high, problem.q0, self.horizon, problem.lam, length)
+
+    def _advance_stretch(self, single: bool, until: int, keep_from: int) -> int:
+        step, chords = (self.single if single else self.block), self.chords
+        if single:
+            chords = chords._replace(tolerance=chords.tolerance / self.block.rounds)
+        return _advance(
+            step.moves,
+            self._domain(single),
+            step.loss,
+            chords,
+            self._value,
+            self._fresh,
+            self._heads,
+            self.policy,
+            self.history,
+            keep_from,
+            self.counters,
+            until,
+            self.max_work,
+        )
+
+    def _make_room(self, status: Status) -> None:
+        if status is Status.LINES_FULL:
+            size = 2 * self._value.slope.size
+            self._value = _grown_lines(self._value, size)
+            self._fresh = room_for(size)
+        elif status is Status.POLICY_FULL:
+            size = 2 * self.policy.start.size
+            self.policy = self.policy._replace(
+                start=_grown(self.policy.start, size),
+                move=_grown(self.policy.move, size),
+            )
+        else:
+            lines = _grown_lines(self.history.lines, 2 * self.history.lines.slope.size)
+            self.history = self.history._replace(lines=lines)
+
+    def upper(self) -> float:
+        """Return a proven bound on the best reward of the rounds swept, from the first state."""
+        size = int(self.counters.size[0])
+        return _bound(self._value, size, self.problem, float(self.counters.allowance[0]))
+
+    def upper_before(self, steps: int) -> float:
+        """Return the same bound for fewer steps, from an envelope the history still holds."""
+        k = int(self.counters.kept[0]) - 1 - steps
+        first, end = int(self.history.end[k - 1]) if k else 0, int(self.history.end[k])
+        kept = self.history.lines
+        lines = Lines._make(array[first:end] for array in kept)
+        return _bound(lines, end - first, self.problem, float(self.history.allowance[k]))
+
+    def rises(self) -> tuple[FloatArray, FloatArray]:
+        """Return bounds on ``U_n(q) - U_{n-p}(q)`` over q, for p = 0, 1, ...: above and below."""
+        kept = int(self.counters.kept[0])
+        up, down = np.full(kept, np.inf), np.full(kept, -np.inf)
+        _rises(self.history, kept, self.problem.high, up, down)
+        return up, down
+
+    def follow(self, q: float, to_go: int, steps: int, period: int = 1) -> tuple[IntArray, float]:
+        """Return the moves of the next ``steps`` block steps from ``q``, and the state after."""
+        made = np.empty(steps, dtype=np.int64)
+        return made, _follow(self.policy, self.block.moves, q, to_go, self.n, period, made)
+
+    def finish(self, q: float, to_go: int, period: int = 1) -> list[Segment]:
+        """Return all pulls from ``to_go`` steps to the end, from state ``q``."""
+        blocks, q = self.follow(q, to_go, to_go - self.rest, period)
+        made = np.empty(self.rest, dtype=np.int64)
+        _follow(self.policy, self.single.moves, q, self.rest, self.n, period, made)
+        return self.block.segments(blocks) + self.single.segments(made)
+
+    def path(self, q: float) -> FloatArray:
+        """Return the states the policy goes through from ``q``, before each step, last first."""
+        made, _ = self.follow(q, self.n, self.n - self.rest)
+        keep, states = self.block.moves.keep, np.empty(self.n)
+        for t, shift in enumerate(self.block.moves.shift[made].tolist()):
+            states[t] = q
+            q = keep * q + shift
+        states[self.n - self.rest :] = q
+        return states[::-1].copy()
