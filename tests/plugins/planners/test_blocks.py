@@ -9,17 +9,15 @@ import sys
 import numpy as np
 import pytest
 
-from bdes_framework import FloatArray, Instance
+from bdes_framework import Instance
 from bdes_planners.backward_induction import BackwardInduction
 from bdes_planners.blocks import block_step, single_step
-from bdes_planners.certified import Certified
-from bdes_planners.exact import Exact
 from bdes_planners.reduced_problem import reduce
-from tests.support.planner_oracles import clickbait_arms, random_arms
+from tests.support.planner_oracles import clickbait_arms
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_no_sequence_beats_the_moves_of_a_block_by_more_than_the_loss(seed: int) -> None:
+def test_no_sequence_beats_a_block_by_more_than_loss(seed: int) -> None:
     """All sequences of 8 pulls, over states and over convex functions of the state after."""
     problem = reduce(Instance(*clickbait_arms(seed, 3), 1e-4, q0=0.8))
     step = block_step(problem, 2048 * 8, 1e-4, (problem.low, problem.high))
@@ -44,9 +42,7 @@ def test_no_sequence_beats_the_moves_of_a_block_by_more_than_the_loss(seed: int)
 
 
 @pytest.mark.parametrize(("q0", "lam"), [(0.0, 1e-8), (1.0, 1e-5), (0.3, 1e-4), (0.3, 1.0)])
-def test_all_states_of_a_horizon_lie_in_the_interval_that_is_reachable(
-    q0: float, lam: float
-) -> None:
+def test_all_states_lie_in_the_reachable_interval(q0: float, lam: float) -> None:
     problem = reduce(Instance([0.9, 0.5, 0.3], [0.1, 0.7, 1.0], lam, q0))
     low, high = problem.reachable(1000)
     lowest, highest = (
@@ -56,7 +52,7 @@ def test_all_states_of_a_horizon_lie_in_the_interval_that_is_reachable(
     assert high - low <= (problem.high - problem.low) * min(1, 1000 * lam) * (1 + 1e-6)
 
 
-def test_blocks_lose_less_to_rounding_where_states_are_small() -> None:
+def test_blocks_lose_less_where_states_are_small() -> None:
     problem = reduce(Instance([0.9, 0.3], [0.1, 1.0], 1e-10, 0.0))
     everywhere = block_step(problem, 10**5, 1e-10, (problem.low, problem.high))
     reached = block_step(problem, 10**5, 1e-10, problem.reachable(10**5))
@@ -79,29 +75,7 @@ def test_a_move_pays_and_shifts_what_its_arms_do() -> None:
             assert here.state_after(segment.arms) == pytest.approx(moved, rel=1e-10)
 
 
-@pytest.mark.parametrize("horizon", [8192, 20_001])
-def test_plans_in_blocks_agree_with_the_exact_planner(horizon: int) -> None:
-    for lam in (1e-9, 1e-5):
-        instance = Instance(*random_arms(7, 30), lam)
-        plan, best = Certified().plan(instance, horizon), Exact().plan(instance, horizon)
-        assert plan.schedule.n_pulls == horizon
-        assert plan.value <= best.value * (1 + 1e-12)
-        assert best.value <= plan.upper_bound * (1 + 1e-12)
-        assert plan.gap <= 1e-4
-
-
-@pytest.mark.parametrize("arms", [random_arms(1, 50), clickbait_arms(1, 50)])
-def test_a_billion_rounds_of_a_very_slow_state_reach_the_gap(
-    arms: tuple[FloatArray, FloatArray],
-) -> None:
-    instance = Instance(*arms, 1e-9)
-    plan = Certified().plan(instance, 10**9 + 7)
-    assert plan.schedule.n_pulls == 10**9 + 7
-    assert plan.gap <= 1e-4
-    assert sum(segment.arms.size for segment in plan.schedule.segments) < 10**6
-
-
-def test_a_sweep_that_knows_its_end_bounds_the_same_optimum() -> None:
+def test_a_known_horizon_gives_the_same_bound() -> None:
     """Leaving out states that cannot be reached changes nothing from the first state."""
     problem = reduce(Instance(*clickbait_arms(3, 20), 0.01, q0=0.1))
     step = single_step(problem, 200)
