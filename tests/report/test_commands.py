@@ -95,8 +95,8 @@ PLOT = "plot --chart"
 @pytest.mark.parametrize(
     ("which", "command", "words"),
     [
-        (None, "report", "is no run"),
-        (None, f"{PLOT} regret -o x.svg", "is no run"),
+        (None, "report", "is not a run"),
+        (None, f"{PLOT} regret -o x.svg", "is not a run"),
         ("plain", "report --out no/where.html --paths 0", "cannot write"),
         ("plain", f"{PLOT} lam -o x.svg", "differ in lam alone"),
         ("plain", f"{PLOT} regret -o x.pdf", "must end in .svg or .png"),
