@@ -1,5 +1,7 @@
 """Playing the paper's policies on exact means instead of draws, and building them by name."""
 
+from typing import Any
+
 import numpy as np
 from attrs import frozen
 
@@ -56,6 +58,21 @@ def play(policy: Policy, instance: Instance, horizon: int, limit: int = 1 << 14)
         policy.tell(means[-1])
         q, done = here.state_after(block), done + block.size
     return Played(np.concatenate(arms), np.concatenate(means), diagnostics_of(policy))
+
+
+def play_named(
+    name: str,
+    instance: Instance,
+    horizon: int,
+    arm: int | None = None,
+    *,
+    lam_known: bool = True,
+    seed: int = 7,
+    **parameters: Any,
+) -> Played:
+    """Build a policy for an instance and let it play the whole horizon."""
+    problem = problem_of(instance, horizon, arm=arm, lam_known=lam_known)
+    return play(build(name, problem, seed, **parameters), instance, horizon)
 
 
 def number(diagnostics: Diagnostics, name: str) -> float:

@@ -6,7 +6,7 @@ import pytest
 from bdes_framework import Diagnostics, FloatArray, IntArray, Problem
 from bdes_framework.errors import ConfigError
 from bdes_policies.exploration.phased_policy import PhasedPolicy, PhaseGenerator
-from tests.support.noiseless import build, click_bait, diagnostics_of, play, problem_of
+from tests.support.noiseless import PLUGINS, build, click_bait, diagnostics_of, play_named
 
 T = 10_000
 
@@ -28,7 +28,7 @@ T = 10_000
         (11, 1.0, None, "middle", "etc-unknown-arm"),
     ],
 )
-def test_it_picks_as_the_table_says(
+def test_auto_picks_as_table_1_says(
     n_arms: int, lam: float | None, arm: int | None, regime: str, chosen: str
 ) -> None:
     shown = diagnostics_of(build("auto", Problem(n_arms, T, lam, arm)))
@@ -36,23 +36,23 @@ def test_it_picks_as_the_table_says(
     assert shown["auto_because"]
 
 
-def test_thresholds_and_policies_can_be_given() -> None:
+def test_auto_takes_thresholds_and_policies() -> None:
     problem = Problem(3, T, 0.01, 2)
-    slow = build("auto", problem, slow_below=200.0, slow={"use": "wide-ucb", "exploration": 1.0})
-    assert diagnostics_of(slow)["auto_chosen"] == "wide-ucb"
-    fast = build("auto", problem, fast_above=1000.0)
-    assert diagnostics_of(fast)["auto_chosen"] == "sticky"
-    few = build("auto", problem, fast_above=1000.0, most_sticky_arms=2.0)
-    assert diagnostics_of(few)["auto_chosen"] == "etc"
+    wide: dict[str, object] = {"use": "wide-ucb", "exploration": 1.0}
+    for chosen, given in (
+        ("wide-ucb", {"slow_below": 200.0, "slow": wide}),
+        ("sticky", {"fast_above": 1000.0}),
+        ("etc", {"fast_above": 1000.0, "most_sticky_arms": 2.0}),
+    ):
+        policy = PLUGINS.policy({"use": "auto", **given}, problem, seed=7)
+        assert diagnostics_of(policy)["auto_chosen"] == chosen
     with pytest.raises(ConfigError, match="no policy is called"):
         build("auto", problem, middle="ect")
 
 
 @pytest.mark.parametrize(("lam", "name"), [(0.3, "etc"), (1.0, "sticky")])
-def test_it_plays_just_what_it_picked(lam: float, name: str) -> None:
-    instance = click_bait(3, lam)
-    problem = problem_of(instance, T, arm=2)
-    auto, alone = play(build("auto", problem), instance, T), play(build(name, problem), instance, T)
+def test_auto_plays_what_it_picked(lam: float, name: str) -> None:
+    auto, alone = (play_named(policy, click_bait(3, lam), T, 2) for policy in ("auto", name))
     assert auto.diagnostics.keys() >= alone.diagnostics.keys()
     if name == "etc":  # nothing random in it
         np.testing.assert_array_equal(auto.arms, alone.arms)
@@ -71,7 +71,7 @@ class Talkative:
         return {"regime": "mine", "inner_regime": "mine too", "other": 1}
 
 
-def test_what_the_picked_policy_shows_hides_nothing() -> None:
+def test_diagnostics_of_the_pick_hide_nothing() -> None:
     def script() -> PhaseGenerator:
         return Talkative()
         yield

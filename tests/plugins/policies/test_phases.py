@@ -31,7 +31,10 @@ loops = st.lists(st.tuples(st.integers(0, 5), st.lists(steps, max_size=4)), max_
 cuts = st.lists(st.integers(1, 20), min_size=1, max_size=20)
 
 
-def expanded(table: list[tuple[int, list[PhaseStep]]]) -> tuple[list[int], list[int]]:
+Table = list[tuple[int, list[PhaseStep]]]
+
+
+def expanded(table: Table) -> tuple[list[int], list[int]]:
     arms, slots = [], []
     for repeats, parts in table:
         for _ in range(repeats):
@@ -43,9 +46,7 @@ def expanded(table: list[tuple[int, list[PhaseStep]]]) -> tuple[list[int], list[
 
 
 @given(loops, cuts, st.integers(0, 1000))
-def test_a_phase_is_its_expansion_however_it_is_cut(
-    table: list[tuple[int, list[PhaseStep]]], sizes: list[int], seed: int
-) -> None:
+def test_phase_is_its_expansion_in_any_blocks(table: Table, sizes: list[int], seed: int) -> None:
     arms, slots = expanded(table)
     phase = Phase.of(table, N_SLOTS)
     assert phase.n_pulls == len(arms)
@@ -72,9 +73,7 @@ def test_a_phase_is_its_expansion_however_it_is_cut(
     st.sampled_from([0.0, 1e-9, 0.01, 0.3, 0.999, 1.0]),
     st.integers(0, 1000),
 )
-def test_memory_is_the_recurrence_over_all_arms_pulled(
-    tables: list[list[tuple[int, list[PhaseStep]]]], lam: float, seed: int
-) -> None:
+def test_state_weights_follow_the_recurrence(tables: list[Table], lam: float, seed: int) -> None:
     b = np.random.default_rng(seed).random(N_ARMS)
     weights, arms = StateWeights(N_ARMS, lam), []
     for table in tables:
@@ -86,7 +85,7 @@ def test_memory_is_the_recurrence_over_all_arms_pulled(
     assert weights.state(b, 0.7) == pytest.approx(expected, abs=1e-13)
 
 
-def test_memory_of_a_long_phase_costs_no_time_and_loses_no_precision() -> None:
+def test_state_weights_of_a_long_phase_are_exact() -> None:
     weights = StateWeights(N_ARMS, 1e-13)
     weights.add(
         Phase.of(
@@ -115,7 +114,7 @@ def test_memory_of_a_long_phase_costs_no_time_and_loses_no_precision() -> None:
     ),
     cuts,
 )
-def test_a_schedule_is_followed_pull_by_pull_however_it_is_cut(
+def test_schedule_is_followed_in_any_blocks(
     parts: list[tuple[list[int], int]], sizes: list[int]
 ) -> None:
     schedule = Schedule([Segment(arms, repeats) for arms, repeats in parts])
@@ -131,7 +130,7 @@ def test_a_schedule_is_followed_pull_by_pull_however_it_is_cut(
     assert followed == schedule.arms.tolist()
 
 
-def test_a_long_cycle_is_followed_in_blocks_of_limited_size() -> None:
+def test_long_cycle_comes_in_bounded_blocks() -> None:
     schedule = Schedule([Segment(np.arange(1000) % 7, 300), Segment([6, 5])])
     follower, followed = FollowSchedule(schedule), 0
     whole = schedule.arms

@@ -12,6 +12,7 @@ import pytest
 from bdes_framework import Instance, Problem, simulate
 from tests.support.noiseless import PLUGINS
 
+pytestmark = pytest.mark.slow
 N_ARMS, HORIZON, SEEDS = 5, 100_000, 12
 SLOWEST = HORIZON**-2.0
 
@@ -30,6 +31,7 @@ def best_value(seed: int, lam: float) -> float:
     return PLUGINS.planner("certified").plan(instance_of(seed, lam), HORIZON).value
 
 
+@cache
 def mean_regret(name: str, lam: float, *, lam_known: bool = True, **parameters: object) -> float:
     regrets = []
     for seed in range(SEEDS):
@@ -42,13 +44,17 @@ def mean_regret(name: str, lam: float, *, lam_known: bool = True, **parameters: 
     return float(np.mean(regrets))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lam", "paper", "budgeted"),
-    [(0.01, 8_170, 4_930), (0.1, 6_006, 2_562), (0.5, 7_093, 2_886), (0.9, 7_864, 2_373),
-     (1.0, 7_913, 1_241)],
-)  # fmt: skip
-def test_explore_then_commit(lam: float, paper: float, budgeted: float) -> None:
+    [
+        (0.01, 8_170, 4_930),
+        (0.1, 6_006, 2_562),
+        (0.5, 7_093, 2_886),
+        (0.9, 7_864, 2_373),
+        (1.0, 7_913, 1_241),
+    ],
+)
+def test_regret_of_explore_then_commit(lam: float, paper: float, budgeted: float) -> None:
     literal = mean_regret("etc", lam, tuning="paper")
     balanced = mean_regret("etc", lam, tuning="balanced")
     assert paper / 2 < literal < paper * 2
@@ -56,32 +62,28 @@ def test_explore_then_commit(lam: float, paper: float, budgeted: float) -> None:
     assert balanced < literal / 2
 
 
-@pytest.mark.slow
-def test_slow_states() -> None:
+def test_regret_in_slow_states() -> None:
     assert 2_186 / 2 < mean_regret("exp3p", SLOWEST) < 2_186 * 2
     assert 327 / 2 < mean_regret("wide-ucb", SLOWEST) < 327 * 2
     assert mean_regret("etc", SLOWEST, tuning="paper") > 10_000  # 29,803: waiting for nothing
     assert mean_regret("etc", SLOWEST, tuning="balanced") < 5_289
 
 
-@pytest.mark.slow
-def test_fast_states() -> None:
+def test_regret_in_fast_states() -> None:
     assert 7_505 / 2 < mean_regret("sticky", 1.0) < 7_505 * 2
     assert mean_regret("exp3p", 1.0) > 15_000  # 18,062: it does not see the state
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("lam", [0.1, 0.5, 0.9, 1.0])
-def test_not_knowing_lam_costs_less_than_ignoring_it(lam: float) -> None:
+def test_regret_of_unknown_lambda(lam: float) -> None:
     unknown = mean_regret("unknown-lambda", lam, lam_known=False)
     assert unknown < mean_regret("exp3p", lam) / 3
     assert unknown < mean_regret("unknown-lambda", lam, lam_known=False, tuning="paper")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lam", "picked"), [(SLOWEST, "exp3p"), (0.1, "etc"), (1.0, "sticky"), (0.0, "ucb1")]
 )
-def test_auto_loses_what_its_pick_loses(lam: float, picked: str) -> None:
+def test_regret_of_auto_is_its_picks(lam: float, picked: str) -> None:
     auto, alone = mean_regret("auto", lam), mean_regret(picked, lam)
     assert auto == pytest.approx(alone, rel=0.2)

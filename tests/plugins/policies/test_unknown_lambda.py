@@ -1,6 +1,7 @@
 """Unknown lam on exact means: the test, the doubling, what it commits to; and the estimator."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,18 +11,10 @@ from hypothesis import strategies as st
 
 from bdes_framework import FloatArray, Instance, alternating_limit
 from bdes_policies import RateEstimate, estimate_lam
-from tests.support.noiseless import (
-    Played,
-    array,
-    build,
-    click_bait,
-    number,
-    planned,
-    play,
-    problem_of,
-)
+from tests.support.noiseless import Played, array, click_bait, number, planned, play_named
 
 PLANNER = "best-cycle"
+play_unknown = partial(play_named, "unknown-lambda", lam_known=False)
 
 # -- the estimator --------------------------------------------------------------------------
 
@@ -32,9 +25,7 @@ PLANNER = "best-cycle"
     st.floats(0, 1),
     st.sampled_from([1e-6, 0.01, 0.3, 0.5, 0.9, 1.0]),
 )
-def test_on_settled_means_the_estimate_is_exact(
-    r: float, b_i: float, b_j: float, lam: float
-) -> None:
+def test_estimate_is_exact_on_settled_means(r: float, b_i: float, b_j: float, lam: float) -> None:
     if abs(b_i - b_j) < 1e-3:
         return
     found = estimate_lam(r * b_j, r * b_i, r * alternating_limit(b_i, b_j, lam))
@@ -43,14 +34,14 @@ def test_on_settled_means_the_estimate_is_exact(
     assert found.standard_error == 0
 
 
-def test_the_estimate_is_cut_to_the_unit_interval_and_says_what_it_was() -> None:
-    assert estimate_lam(0.5, 0.1, 0.2).unclipped == pytest.approx(-2)
-    assert estimate_lam(0.5, 0.1, 0.2).lam == 0
-    assert estimate_lam(0.1, 0.2, 0.3).unclipped == pytest.approx(3)
-    assert estimate_lam(0.1, 0.2, 0.3).lam == 1
+def test_estimate_is_cut_to_the_unit_interval() -> None:
+    for means, unclipped, lam in (((0.5, 0.1, 0.2), -2, 0), ((0.1, 0.2, 0.3), 3, 1)):
+        found = estimate_lam(*means)
+        assert found.unclipped == pytest.approx(unclipped)
+        assert found.lam == lam
 
 
-def test_with_equal_end_states_nothing_is_identified() -> None:
+def test_equal_end_states_identify_nothing() -> None:
     found = estimate_lam(0.3, 0.3, 0.3, samples=100)
     assert math.isnan(found.lam)
     assert found.denominator == 0
@@ -58,16 +49,16 @@ def test_with_equal_end_states_nothing_is_identified() -> None:
 
 
 @pytest.mark.parametrize("lam", [0.1, 0.5, 1.0])
-def test_the_standard_error_is_the_scatter_of_estimates(lam: float) -> None:
+def test_standard_error_is_the_scatter(lam: float) -> None:
     r, b_i, b_j, samples = 0.9, 0.1, 0.8, 4_000
     means = np.array([r * b_j, r * b_i, r * alternating_limit(b_i, b_j, lam)])
     draws = np.random.default_rng(2).binomial(samples, means, (4_000, 3)) / samples
     estimates = np.array([estimate_lam(*row).unclipped for row in draws.tolist()])
-    told = estimate_lam(means[0], means[1], means[2], samples).standard_error
+    error = estimate_lam(means[0], means[1], means[2], samples).standard_error
     each = (samples, samples, samples)
-    assert estimate_lam(means[0], means[1], means[2], each).standard_error == told
-    assert estimates.std() == pytest.approx(told, rel=0.05)
-    assert estimates.mean() == pytest.approx(lam, abs=4 * told / math.sqrt(4_000) + told**2 * 3)
+    assert estimate_lam(means[0], means[1], means[2], each).standard_error == error
+    assert estimates.std() == pytest.approx(error, rel=0.05)
+    assert estimates.mean() == pytest.approx(lam, abs=4 * error / math.sqrt(4_000) + error**2 * 3)
 
 
 # -- the algorithm, from the paper's boxes --------------------------------------------------
@@ -214,13 +205,11 @@ class Doubling:
         (2, 200_000, 0.01, 1),
     ],
 )
-def test_phases_estimates_and_plan_are_as_printed(
+def test_phases_and_plan_are_as_printed(
     tuning: str, n_arms: int, horizon: int, lam: float, arm: int | None
 ) -> None:
     instance = click_bait(n_arms, lam)
-    problem = problem_of(instance, horizon, arm=arm, lam_known=False)
-    policy = build("unknown-lambda", problem, tuning=tuning, planner=PLANNER)
-    played = play(policy, instance, horizon)
+    played = play_unknown(instance, horizon, arm, tuning=tuning, planner=PLANNER)
     shown, replay = played.diagnostics, Replay(played)
 
     # The test: is there a gap?
@@ -264,62 +253,52 @@ def test_phases_estimates_and_plan_are_as_printed(
 
 
 @pytest.mark.parametrize(("lam", "near"), [(0.3, 0.03), (0.5, 0.01), (0.9, 0.01)])
-def test_on_exact_means_the_doubling_finds_lam(lam: float, near: float) -> None:
+def test_doubling_finds_lam_on_exact_means(lam: float, near: float) -> None:
     instance = click_bait(2, lam)
     for tuning in ("paper", "balanced"):
-        problem = problem_of(instance, 300_000, lam_known=False)
-        shown = play(build("unknown-lambda", problem, tuning=tuning), instance, 300_000).diagnostics
+        shown = play_unknown(instance, 300_000, tuning=tuning).diagnostics
         assert number(shown, "lam_hat") == pytest.approx(lam, abs=near)
 
 
-def test_a_state_that_does_not_settle_is_not_taken_for_a_fast_one() -> None:
+def test_unsettled_state_is_not_taken_for_fast() -> None:
     # The printed blocks give estimates near 5 here; cut to 1 they would agree.
-    instance = click_bait(2, 0.003)
-    problem = problem_of(instance, 200_000, lam_known=False)
-    shown = play(build("unknown-lambda", problem, tuning="paper"), instance, 200_000).diagnostics
+    shown = play_unknown(click_bait(2, 0.003), 200_000, tuning="paper").diagnostics
     assert array(shown, "lam_estimates").min() > 2
     assert number(shown, "lam_hat") == 1 / number(shown, "test_length")
 
 
 @pytest.mark.parametrize(
-    ("instance", "why"),
+    "instance",
     [
-        (Instance([0.9, 0.4], [0.2, 1.0], 1e-9), "no gap"),
-        (Instance([0.9, 0.4, 0.4], [0.6, 0.6, 0.6], 0.5), "no gap"),
-        (Instance([0.0, 0.0], [0.2, 1.0], 0.5), "no gap"),
-        (Instance([0.9], [0.2], 0.5), "no gap"),
+        Instance([0.9, 0.4], [0.2, 1.0], 1e-9),
+        Instance([0.9, 0.4, 0.4], [0.6, 0.6, 0.6], 0.5),
+        Instance([0.0, 0.0], [0.2, 1.0], 0.5),
+        Instance([0.9], [0.2], 0.5),
     ],
 )
-def test_without_a_gap_exp3p_plays_the_rest(instance: Instance, why: str) -> None:
-    problem = problem_of(instance, 5_000, lam_known=False)
-    shown = play(build("unknown-lambda", problem), instance, 5_000).diagnostics
+def test_without_a_gap_exp3p_plays_the_rest(instance: Instance) -> None:
+    shown = play_unknown(instance, 5_000).diagnostics
     assert shown["chosen"] == "exp3p"
-    assert why in str(shown["because"])
-    left = 5_000 - number(shown, "test_ends")
-    n_arms = instance.n_arms
-    assert shown["gamma"] == pytest.approx(
-        1.05 * math.sqrt(n_arms * math.log(n_arms) / left), abs=1e-12
-    )
+    assert "no gap" in str(shown["because"])
+    left, n_arms = 5_000 - number(shown, "test_ends"), instance.n_arms
+    gamma = 1.05 * math.sqrt(n_arms * math.log(n_arms) / left)
+    assert shown["gamma"] == pytest.approx(gamma, abs=1e-12)
 
 
-def test_near_one_it_hands_over_to_sticky_if_asked_or_with_the_papers_tuning() -> None:
-    instance = click_bait(2, 1.0)
-    problem = problem_of(instance, 100_000, lam_known=False)
+def test_sticky_takes_over_near_one() -> None:
     for parameters, chosen in (
         ({"tuning": "paper"}, "sticky"),
         ({"tuning": "balanced"}, "etc-unknown-arm"),
         ({"tuning": "balanced", "fast": 30.0}, "sticky"),
     ):
-        shown = play(build("unknown-lambda", problem, **parameters), instance, 100_000).diagnostics
+        shown = play_unknown(click_bait(2, 1.0), 100_000, **parameters).diagnostics
         assert shown["chosen"] == chosen
         if chosen == "sticky":
             assert number(shown, "committed_at") > 0
 
 
-def test_a_horizon_with_no_room_for_an_estimate_is_left_to_exp3p() -> None:
-    instance = Instance([1.0, 0.0], [0.0, 1.0], 1.0)
-    problem = problem_of(instance, 300, lam_known=False)
-    shown = play(build("unknown-lambda", problem), instance, 300).diagnostics
+def test_without_room_exp3p_plays() -> None:
+    shown = play_unknown(Instance([1.0, 0.0], [0.0, 1.0], 1.0), 300).diagnostics
     assert shown["chosen"] == "exp3p"
     assert "no room" in str(shown["because"])
     assert array(shown, "pair").tolist()[0] in (0, 1)
