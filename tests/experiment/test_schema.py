@@ -1,6 +1,7 @@
-"""The JSON Schema: it and the parser agree on what is a right file."""
+"""The JSON Schema of experiment files: it accepts what the parser accepts."""
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,44 +13,7 @@ from hypothesis import strategies as st
 
 from bdes_framework import ConfigError, load_experiment, load_plugins
 from bdes_framework.experiment.schema import experiment_schema
-
-PLUGIN = """
-from enum import Enum
-from typing import Literal
-from attrs import Factory, frozen
-from bdes_framework import PolicyRef, hookimpl
-
-BDES_API_VERSION = 1
-
-class Colour(Enum):
-    RED = "red"
-    BLUE = "blue"
-
-@frozen
-class Limits:
-    low: float = 0.0
-    high: float | None = None
-
-@frozen
-class Config:
-    '''A policy with every kind of parameter.'''
-    whole: int = 1
-    number: float | None = None
-    mode: float | Literal["auto"] = "auto"
-    text: str | int = "x"
-    many: tuple[float, ...] = ()
-    one_or_many: float | list[float] = 1.0
-    flag: bool = False
-    inner: PolicyRef | None = None
-    colour: Colour = Colour.RED
-    pair: tuple[int, str] = (1, "x")
-    weights: dict[str, float] = Factory(dict)
-    limits: Limits = Limits()
-
-@hookimpl
-def bdes_register(registrar):
-    registrar.policy("every", Config, lambda config, context: None)
-"""
+from tests.support import every_type
 
 RIGHT: Mapping[str, Any] = {
     "name": "x",
@@ -60,12 +24,12 @@ RIGHT: Mapping[str, Any] = {
     "plugins": {"modules": ["every.py"]},
 }
 
+DRAWN: dict[str, Any] = {"generator": "uniform", "n": 2}
+
 
 class Judges:
-    """The schema and the parser, asked about one document."""
-
     def __init__(self, folder: Path) -> None:
-        (folder / "every.py").write_text(PLUGIN)
+        shutil.copy(str(every_type.__file__), folder / "every.py")
         (folder / "arms.csv").write_text("r,b\n0.9,0.1\n")
         self.file = folder / "x.toml"
         plugins = load_plugins(modules=[str(folder / "every.py")])
@@ -117,10 +81,10 @@ def right() -> Iterator[dict[str, Any]]:
     yield with_policy(label="x" * 200)
     yield with_policy(whole=["2*K", 3], number=["1/T", "1-1/sqrt(T)"], mode=["auto", 0.5])
     yield with_policy(text=["a", 1], many=[1, 2], one_or_many=[1.0, 2.0], flag=[True, False])
-    yield with_policy(inner={"use": "every", "whole": 2})
-    yield with_policy(inner=["every", {"use": "every", "inner": "uniform"}])
-    yield with_policy(colour=["red", "blue"], pair=[2, "y"], limits={"low": 1, "high": 2.5})
-    yield with_policy(weights=[{}, {"a": 1, "b": 0.5}], limits=[{}, {"low": 1}])
+    yield with_policy(policy={"use": "every", "whole": 2})
+    yield with_policy(policy=["every", {"use": "every", "policy": "uniform"}])
+    yield with_policy(colour=["red", "dark-blue"], pair=[2, "y"], inner={"size": 1, "high": 2.5})
+    yield with_policy(limits=[{}, {"a": 1, "b": 0.5}], inner=[{}, {"size": 1}])
     arms = {"r": [0.9], "b": [0.1]}
     yield with_environment(
         **arms, lam=[0.1, "1/T"], noise=["none", {"use": "gaussian", "sigma": 1}]
@@ -130,125 +94,92 @@ def right() -> Iterator[dict[str, Any]]:
     yield with_environment(arms={"generator": ["uniform", "click-bait"], "n": 100_000})
 
 
+WRONG_KEYS: Mapping[str, list[Any]] = {
+    "seed": [-1, "1", True],
+    "name": ["", " ", "x" * 201],
+    "replications": [0],
+    "checkpoints": [1, 10_001],
+    "horizons": [[], [0], [10**12 + 1], [10, 10], 10, ["10"]],
+    "environments": [[]],
+    "policies": [[], [{"label": "x"}], ["nobody"], [{"use": "uniform", "arms": DRAWN}]],
+    "benchmark": [True],
+    "engine": [["serial"], {"use": "serial", "n": 2}],
+}
+WRONG_PARAMETERS: Mapping[str, list[Any]] = {
+    "label": ["", "x" * 201, 3, 0, False, ["a", "b"]],
+    "stranger": [1],
+    "whole": [[], [1, 1], "many"],
+    "number": [[1, 1.0], "__import__", "1" * 201],
+    "mode": ["1/T"],  # a string here may be meant as itself: no formula
+    "one_or_many": ["x"],
+    "many": [1, ["1/T"]],
+    "flag": [1, "T"],
+    "folder": [1],
+    "colour": ["green", "RED", 1, ["red", "red"]],
+    "pair": [[1], [1, "x", 2], ["x", 1], 1, [[1, "x"], [2, "y"]]],
+    "limits": [1, {"a": "1/T"}, {"a": [1, 2]}, [{"a": 1}, 2]],
+    "inner": [{"size": "T"}, {"stranger": 1}, 3],
+    "policy": [{"whole": 1}]
+    + [{"use": "every"} | inner for inner in ({"whole": "1/T"}, {"whole": [1, 2]})]
+    + [{"use": "every"} | inner for inner in ({"label": "x"}, {"stranger": 1})],
+}
+WRONG_ARMS: list[Any] = [
+    *({}, {"n": 2}, {"generator": "uniform"}, {"generator": "unifrom", "n": 2}, "arms.csv"),
+    *({"file": "arms.csv"} | other for other in ({"generator": "uniform"}, {"n": 0})),
+    *(DRAWN | {"n": n} for n in (0, 100_001, "2*K")),
+    DRAWN | {"n": []},
+    *(DRAWN | {"seed": seed} for seed in (-1, "T")),
+    *(DRAWN | other for other in ({"file": "arms.csv"}, {"spread": 1.5}, {"stranger": 1})),
+]
+
+
 def wrong() -> Iterator[dict[str, Any]]:
     for key in ("name", "seed", "horizons", "environments", "policies"):
         yield {name: value for name, value in RIGHT.items() if name != key}
-    yield {**RIGHT, "seed": -1}
-    yield {**RIGHT, "seed": "1"}
-    yield {**RIGHT, "seed": True}
-    yield {**RIGHT, "name": ""}
-    yield {**RIGHT, "name": " "}
-    yield {**RIGHT, "name": "x" * 201}
-    yield {**RIGHT, "replications": 0}
-    yield {**RIGHT, "checkpoints": 1}
-    yield {**RIGHT, "checkpoints": 10_001}
-    for horizons in ([], [0], [10**12 + 1], [10, 10], 10, ["10"]):
-        yield {**RIGHT, "horizons": horizons}
-    yield {**RIGHT, "environments": []}
-    yield {**RIGHT, "policies": []}
-    yield {**RIGHT, "policies": [{"label": "x"}]}
-    yield {**RIGHT, "policies": ["nobody"]}
-    yield {**RIGHT, "benchmark": True}
-    yield {**RIGHT, "engine": ["serial"]}
-    yield {**RIGHT, "engine": {"use": "serial", "n": 2}}
-    for label in ("", "x" * 201, 3, 0, False, ["a", "b"]):
-        yield with_policy(label=label)
-    yield with_policy(stranger=1)
-    yield with_policy(whole=[])
-    yield with_policy(whole=[1, 1])
-    yield with_policy(number=[1, 1.0])
-    yield with_policy(whole="many")
-    yield with_policy(number="__import__")
-    yield with_policy(number="1" * 201)
-    yield with_policy(mode="1/T")  # a string here may be meant as itself: no formula
-    yield with_policy(one_or_many="x")
-    yield with_policy(many=1)
-    yield with_policy(many=["1/T"])
-    yield with_policy(flag=1)
-    yield with_policy(flag="T")
-    for colour in ("green", "RED", 1, ["red", "red"]):
-        yield with_policy(colour=colour)
-    for pair in ([1], [1, "x", 2], ["x", 1], 1, [[1, "x"], [2, "y"]]):
-        yield with_policy(pair=pair)
-    for weights in (1, {"a": "1/T"}, {"a": [1, 2]}, [{"a": 1}, 2]):
-        yield with_policy(weights=weights)
-    for limits in ({"low": "T"}, {"stranger": 1}, 3):
-        yield with_policy(limits=limits)
-    for inner in ({"whole": "1/T"}, {"whole": [1, 2]}, {"label": "x"}, {"stranger": 1}):
-        yield with_policy(inner={"use": "every", **inner})
-    yield with_policy(inner={"whole": 1})
-    yield with_environment()
-    yield with_environment(r=[0.9])
-    drawn = {"generator": "uniform", "n": 2}
-    yield with_environment(arms=drawn, r=[0.9], b=[0.1])
-    yield with_environment(arms=drawn, b=[0.1])
-    for arms in (
-        {}, {"n": 2}, {"generator": "uniform"}, {"generator": "unifrom", "n": 2},
-        {"file": "arms.csv", "generator": "uniform"}, {"file": "arms.csv", "n": 0},
-        drawn | {"file": "arms.csv"}, drawn | {"n": 0}, drawn | {"n": 100_001},
-        drawn | {"n": "2*K"}, drawn | {"n": []}, drawn | {"seed": -1}, drawn | {"spread": 1.5},
-        drawn | {"seed": "T"}, drawn | {"stranger": 1}, "arms.csv",
-    ):  # fmt: skip
-        yield with_environment(arms=arms)
-    yield {**RIGHT, "policies": [{"use": "uniform", "arms": drawn}]}
+    for key, values in WRONG_KEYS.items():
+        yield from ({**RIGHT, key: value} for value in values)
+    for name, values in WRONG_PARAMETERS.items():
+        yield from (with_policy(**{name: value}) for value in values)
+    yield from (with_environment(arms=arms) for arms in WRONG_ARMS)
+    for without in ({}, {"r": [0.9]}, {"arms": DRAWN, "r": [0.9], "b": [0.1]}):
+        yield with_environment(**without)
+    yield with_environment(arms=DRAWN, b=[0.1])
 
 
-def shortly(document: Mapping[str, Any]) -> str:
-    """Name a document by what tells it from the right one."""
+def changes(document: Mapping[str, Any]) -> str:
     return json.dumps({k: v for k, v in document.items() if RIGHT.get(k) != v})[:80]
 
 
-@pytest.mark.parametrize("document", list(right()), ids=shortly)
-def test_both_take_what_is_right(judges: Judges, document: dict[str, Any]) -> None:
+@pytest.mark.parametrize("document", list(right()), ids=changes)
+def test_schema_and_parser_accept(judges: Judges, document: dict[str, Any]) -> None:
     assert judges.verdicts(document) == (True, True)
 
 
-@pytest.mark.parametrize("document", list(wrong()), ids=shortly)
-def test_both_refuse_what_is_wrong(judges: Judges, document: dict[str, Any]) -> None:
+@pytest.mark.parametrize("document", list(wrong()), ids=changes)
+def test_schema_and_parser_reject(judges: Judges, document: dict[str, Any]) -> None:
     assert judges.verdicts(document) == (False, False)
 
 
-VALUES = st.sampled_from(
-    [-1, 0, 1, 2, 0.5, 10**13, True, False, "", "x", "auto", "1/T", "K", "every", [], [1], [1, 2],
-     [0.5, "1/T"], ["a", "b"], [[1]], {}, {"use": "every"}, {"use": "x"},
-     {"use": "every", "whole": 3}, "red", [1, "x"], {"a": 0.5}, {"low": 1}]
-)  # fmt: skip
+VALUES = (
+    st.sampled_from([-1, 0, 1, 2, 0.5, 10**13, True, False])
+    | st.sampled_from(["", "x", "auto", "1/T", "K", "every", "red", "a/b"])
+    | st.sampled_from([[], [1], [1, 2], [0.5, "1/T"], ["a", "b"], [[1]], [1, "x"]])
+    | st.sampled_from([{}, {"use": "every"}, {"use": "x"}, {"use": "every", "whole": 3}])
+    | st.sampled_from([{"a": 0.5}, {"size": 1}])
+)
+TOP = "seed replications checkpoints horizons reveal_lam engine"
+OWN = (
+    "label whole number mode text many one_or_many flag policy colour pair limits inner folder free"
+)
+
+
+def tables(keys: str) -> st.SearchStrategy[dict[str, Any]]:
+    return st.dictionaries(st.sampled_from(keys.split()), VALUES, max_size=2)
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    top=st.dictionaries(
-        st.sampled_from(
-            ["seed", "replications", "checkpoints", "horizons", "reveal_lam", "engine"]
-        ),
-        VALUES,
-        max_size=2,
-    ),
-    own=st.dictionaries(
-        st.sampled_from(
-            [
-                "label",
-                "whole",
-                "number",
-                "mode",
-                "text",
-                "many",
-                "one_or_many",
-                "flag",
-                "inner",
-                "colour",
-                "pair",
-                "weights",
-                "limits",
-            ]
-        ),
-        VALUES,
-        max_size=2,
-    ),
-)
-def test_both_say_the_same_of_anything(
-    judges: Judges, top: dict[str, Any], own: dict[str, Any]
-) -> None:
+@given(top=tables(TOP), own=tables(OWN))
+def test_schema_and_parser_agree(judges: Judges, top: dict[str, Any], own: dict[str, Any]) -> None:
     document = {**with_policy(**own), **top}
     by_schema, by_parser = judges.verdicts(document)
     assert by_schema == by_parser

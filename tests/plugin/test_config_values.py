@@ -1,183 +1,117 @@
 """From plain values to configs: strict types, every mistake found, nothing coerced."""
 
 import math
-import re
 from collections.abc import Mapping
-from enum import Enum
 from pathlib import Path
-from typing import Any, Literal, NewType
+from typing import Any, NewType
 
 import numpy as np
 import pytest
-from attrs import field, frozen, validators
+from attrs import AttrsInstance, field, frozen, validators
 from click.testing import CliRunner
 
-from bdes_framework import (
-    ConfigError,
-    FloatArray,
-    IntArray,
-    Parameter,
-    PlannerRef,
-    parameters_of,
-)
+from bdes_framework import ConfigError, PlannerRef, parameters_of
 from bdes_framework.cli.plugins import plugins
 from bdes_framework.plugin.config_types import TableType, parse_hint, toml_text, type_text
 from bdes_framework.plugin.config_values import references_in, structure
+from tests.support import every_type
+from tests.support.every_type import Colour, Config, Inner
 
 
-class Colour(Enum):
-    RED = "red"
-    DARK_BLUE = "dark-blue"
-
-
-@frozen
-class Inner:
-    """A part.
-
-    Parameters
-    ----------
-    size : int
-        How large.
-    """
-
-    size: int = field(default=1, validator=validators.gt(0))
-
-
-@frozen
-class Sample:
-    """Everything a config may hold. And a second sentence.
-
-    Parameters
-    ----------
-    rate : float
-        How fast,
-        on two lines.
-    mode, other : str
-        One of two.
-    """
-
-    rate: float
-    mode: Literal["fast", "slow"] = "fast"
-    other: str = ""
-    count: int | None = None
-    flag: bool = False
-    either: int | str = 0
-    weights: FloatArray = field(factory=lambda: np.ones(2), eq=False)
-    arms: IntArray = field(factory=lambda: np.zeros(1, dtype=np.int64), eq=False)
-    names: tuple[str, ...] = ()
-    numbers: list[float] = field(factory=list)
-    inner: Inner = field(factory=Inner)
-    planner: PlannerRef = "certified"
-    colour: Colour = Colour.RED
-    pair: tuple[int, str] = (1, "x")
-    limits: Mapping[str, float] = field(factory=dict)
-    parts: dict[str, Inner] = field(factory=dict)
-    free: Mapping[str, Any] = field(factory=dict)
-    rows: list[Inner | None] = field(factory=list)
-    folder: Path = Path()
-
-
-def mistakes_in(**values: object) -> list[str]:
+def mistakes_in(config: type[AttrsInstance], values: dict[str, object]) -> list[str]:
     with pytest.raises(ConfigError) as caught:
-        structure(Sample, values)
+        structure(config, values)
     return [str(mistake) for mistake in caught.value.mistakes]
 
 
-def test_good_values_are_taken_as_they_are() -> None:
-    sample = structure(
-        Sample,
-        {
-            "rate": 1,
-            "mode": "slow",
-            "count": 3,
-            "either": "x",
-            "weights": [1, 2.5],
-            "arms": [0, 1],
-            "names": ["a"],
-            "numbers": [1, 2],
-            "inner": {"size": 2},
-            "planner": {"use": "exact", "memory": 3},
-            "colour": "dark-blue",
-            "pair": [2, "y"],
-            "limits": {"a": 1},
-            "parts": {"left": {"size": 3}},
-            "free": {"x": [1]},
-            "rows": [{"size": 4}],
-            "folder": "a/b",
-        },
-    )
-    assert (sample.rate, sample.mode, sample.count, sample.either) == (1.0, "slow", 3, "x")
-    assert isinstance(sample.rate, float)
-    assert sample.weights.dtype == np.float64
-    assert sample.weights.tolist() == [1.0, 2.5]
-    assert sample.arms.dtype == np.int64
-    assert (sample.names, sample.numbers, sample.inner) == (("a",), [1.0, 2.0], Inner(2))
-    assert sample.planner == {"use": "exact", "memory": 3}
-    assert (sample.colour, sample.pair) == (Colour.DARK_BLUE, (2, "y"))
-    assert (sample.limits, sample.parts) == ({"a": 1.0}, {"left": Inner(3)})
-    assert sample.free == {"x": [1]}
-    assert (sample.rows, sample.folder) == ([Inner(4)], Path("a/b"))
-    assert structure(Sample, {"rate": 1, "colour": Colour.RED}).colour is Colour.RED
-
-
-def test_a_huge_integer_is_a_number_where_numbers_are_wanted() -> None:
-    assert structure(Sample, {"rate": 10**30, "weights": [10**30, 1]}).weights.tolist() == [1e30, 1]
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("rate", 1, 1.0),
+        ("rate", 10**30, 1e30),
+        ("number", None, None),
+        ("text", "y", "y"),
+        ("folder", "a/b", Path("a/b")),
+        ("speed", "slow", "slow"),
+        ("colour", "dark-blue", Colour.DARK_BLUE),
+        ("colour", Colour.RED, Colour.RED),
+        ("weights", [1, 2.5], [1.0, 2.5]),
+        ("weights", [10**30, 1], [1e30, 1.0]),
+        ("arms", [0, 1], [0, 1]),
+        ("many", [1, 2], (1.0, 2.0)),
+        ("names", ("a",), ["a"]),
+        ("pair", [2, "y"], (2, "y")),
+        ("limits", {"a": 1}, {"a": 1.0}),
+        ("free", {"x": [1, {}]}, {"x": [1, {}]}),
+        ("inner", {"size": 2}, Inner(2)),
+        ("inner", Inner(3), Inner(3)),
+        ("parts", {"left": [{"size": 3}, True]}, {"left": (Inner(3), True)}),
+        ("rows", [{"size": 4}, None], [Inner(4), None]),
+        ("planner", {"use": "exact", "memory": 3}, {"use": "exact", "memory": 3}),
+    ],
+)
+def test_structure_converts(name: str, value: object, expected: object) -> None:
+    converted = getattr(structure(Config, {name: value}), name)
+    plain = converted.tolist() if isinstance(converted, np.ndarray) else converted
+    assert (plain, type(plain)) == (expected, type(expected))
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({}, "rate: is required but missing"),
         ({"rate": "1"}, "rate: expected a number, got '1'"),
         ({"rate": True}, "rate: expected a number, got True"),
         ({"rate": math.nan}, "rate: expected a number, got NaN"),
-        ({"rate": 1, "count": 1.0}, "count: expected an integer, got 1.0"),
-        ({"rate": 1, "count": True}, "count: expected an integer, got True"),
-        ({"rate": 1, "flag": 1}, "flag: expected true or false, got 1"),
-        ({"rate": 1, "mode": "fst"}, "one of \"fast\", \"slow\", got 'fst'. Did you mean 'fast'?"),
-        ({"rate": 1, "either": 1.5}, "expected an integer, got 1.5; or expected a string"),
-        ({"rate": 1, "weights": "12"}, "weights: expected a list of numbers, got '12'"),
-        ({"rate": 1, "weights": [[1], [1, 2]]}, "weights: expected a list of numbers"),
-        ({"rate": 1, "weights": [True]}, "weights: expected a list of numbers"),
-        ({"rate": 1, "weights": [True, 0.5]}, "weights: expected a list of numbers"),
-        ({"rate": 1, "weights": [[0.5], [True]]}, "weights: expected a list of numbers"),
-        ({"rate": 1, "weights": np.array([True])}, "weights: expected a list of numbers"),
-        ({"rate": 1, "weights": [None]}, "weights: expected a list of numbers, got [None]"),
-        ({"rate": 1, "weights": [10**400]}, "weights: expected smaller numbers, got [100"),
         ({"rate": 10**400}, "rate: expected a smaller number, got 100"),
-        ({"rate": 1, "arms": [False, 1]}, "arms: expected a list of integers, got [False, 1]"),
-        ({"rate": 1, "arms": [10**30]}, "arms: expected smaller integers, got [100"),
-        ({"rate": 1, "arms": [2**63]}, "arms: expected smaller integers, got [922"),
-        ({"rate": 1, "arms": [0.5]}, "arms: expected a list of integers, got [0.5]"),
-        ({"rate": 1, "names": "ab"}, "names: expected a list, got 'ab'"),
-        ({"rate": 1, "numbers": [1, "x"]}, "numbers[1]: expected a number, got 'x'"),
-        ({"rate": 1, "inner": 3}, "inner: expected a table, got 3"),
-        ({"rate": 1, "inner": {"size": "x"}}, "inner.size: expected an integer, got 'x'"),
-        ({"rate": 1, "inner": {"sze": 1}}, "inner.sze: is not a parameter. Did you mean 'size'?"),
-        ({"rate": 1, "inner": {"size": 0}}, "size"),
-        ({"rate": 1, "planner": 3}, "planner: expected the name of a planner or a table"),
-        ({"rate": 1, "planner": {"name": "x"}}, "planner: expected the name of a planner"),
-        ({"rate": 1, "colour": "RED"}, 'colour: expected one of "red", "dark-blue", got \'RED\''),
-        ({"rate": 1, "colour": "blue"}, "Did you mean 'dark-blue'?"),
-        ({"rate": 1, "pair": [1]}, "pair: expected a list of 2 values, got [1]"),
-        ({"rate": 1, "pair": 1}, "pair: expected a list, got 1"),
-        ({"rate": 1, "pair": ["x", "y"]}, "pair[0]: expected an integer, got 'x'"),
-        ({"rate": 1, "limits": [1]}, "limits: expected a table, got [1]"),
-        ({"rate": 1, "limits": {"a": "x"}}, "limits.a: expected a number, got 'x'"),
-        ({"rate": 1, "limits": {"a b": "x"}}, "limits.'a b': expected a number, got 'x'"),
-        ({"rate": 1, "parts": {"a": {"sze": 1}}}, "parts.a.sze: is not a parameter."),
-        ({"rate": 1, "rows": [{"size": "x"}]}, "rows[0]: size: expected an integer"),
-        ({"rate": 1, "rte": 1}, "rte: is not a parameter. Did you mean 'rate'? Allowed: "),
-        ({"rate": 1, "a\nb": 1}, r"'a\nb': is not a parameter."),
+        ({"whole": 1.0}, "whole: expected an integer, got 1.0"),
+        ({"whole": True}, "whole: expected an integer, got True"),
+        ({"whole": None}, "whole: expected an integer, got None"),
+        ({"flag": 1}, "flag: expected true or false, got 1"),
+        ({"folder": 1}, "folder: expected a string, got 1"),
+        ({"speed": "fst"}, "one of \"fast\", \"slow\", got 'fst'. Did you mean 'fast'?"),
+        ({"text": 1.5}, "expected an integer, got 1.5; or expected a string"),
+        ({"weights": "12"}, "weights: expected a list of numbers, got '12'"),
+        ({"weights": [[1], [1, 2]]}, "weights: expected a list of numbers"),
+        ({"weights": [True]}, "weights: expected a list of numbers"),
+        ({"weights": [True, 0.5]}, "weights: expected a list of numbers"),
+        ({"weights": [[0.5], [True]]}, "weights: expected a list of numbers"),
+        ({"weights": np.array([True])}, "weights: expected a list of numbers"),
+        ({"weights": [None]}, "weights: expected a list of numbers, got [None]"),
+        ({"weights": [10**400]}, "weights: expected smaller numbers, got [100"),
+        ({"arms": [False, 1]}, "arms: expected a list of integers, got [False, 1]"),
+        ({"arms": [10**30]}, "arms: expected smaller integers, got [100"),
+        ({"arms": [2**63]}, "arms: expected smaller integers, got [922"),
+        ({"arms": [0.5]}, "arms: expected a list of integers, got [0.5]"),
+        ({"names": "ab"}, "names: expected a list, got 'ab'"),
+        ({"many": [1, "x"]}, "many[1]: expected a number, got 'x'"),
+        ({"inner": 3}, "inner: expected a table, got 3"),
+        ({"inner": {"size": "x"}}, "inner.size: expected an integer, got 'x'"),
+        ({"inner": {"sze": 1}}, "inner.sze: is not a parameter. Did you mean 'size'?"),
+        ({"inner": {"size": 0}}, "'size' must be > 0"),
+        ({"planner": 3}, "planner: expected the name of a planner or a table"),
+        ({"planner": {"name": "x"}}, "planner: expected the name of a planner"),
+        ({"colour": "RED"}, 'colour: expected one of "red", "dark-blue", got \'RED\''),
+        ({"colour": "blue"}, "Did you mean 'dark-blue'?"),
+        ({"pair": [1]}, "pair: expected a list of 2 values, got [1]"),
+        ({"pair": 1}, "pair: expected a list, got 1"),
+        ({"pair": ["x", "y"]}, "pair[0]: expected an integer, got 'x'"),
+        ({"limits": [1]}, "limits: expected a table, got [1]"),
+        ({"limits": {"a": "x"}}, "limits.a: expected a number, got 'x'"),
+        ({"limits": {"a b": "x"}}, "limits.'a b': expected a number, got 'x'"),
+        ({"parts": {"a": [{"sze": 1}, True]}}, "parts.a[0].sze: is not a parameter."),
+        ({"rows": [{"size": "x"}]}, "rows[0]: size: expected an integer"),
+        ({"rte": 1}, "rte: is not a parameter. Did you mean 'rate'? Allowed: "),
+        ({"a\nb": 1}, r"'a\nb': is not a parameter."),
     ],
 )
-def test_bad_values_are_refused_with_their_place(values: dict[str, object], message: str) -> None:
-    assert message in "\n".join(mistakes_in(**values))
+def test_structure_raises_with_the_path(values: dict[str, object], message: str) -> None:
+    assert message in "\n".join(mistakes_in(Config, values))
 
 
-def test_all_mistakes_are_reported_at_once() -> None:
-    found = mistakes_in(rate="x", count="y", inner={"size": "z"}, unknown=1)
-    assert [text.split(":")[0] for text in found] == ["rate", "count", "inner.size", "unknown"]
+def test_structure_reports_all_mistakes() -> None:
+    values = {"rate": "x", "number": "y", "inner": {"size": "z"}, "unknown": 1}
+    paths = [text.split(":")[0] for text in mistakes_in(Config, values)]
+    assert paths == ["rate", "number", "inner.size", "unknown"]
 
 
 @frozen
@@ -203,7 +137,7 @@ class Range:
     [
         ({"low": 10, "high": 11, "step": 0}, ["'low' must be", "'high' must be", "'step' must be"]),
         ({"low": 3, "high": 2, "step": 0}, ["high is below 3", "'step' must be"]),
-        # What needs a value that is wrong itself has nothing to say.
+        # A validator that needs a value that is wrong itself is skipped.
         ({"low": "x", "high": 2, "step": 0}, ["low: expected an integer", "'step' must be"]),
         ({"high": 2, "step": 0}, ["low: is required", "'step' must be"]),
         ({"low": 1, "high": 2, "step": 3}, ["the step is too long"]),
@@ -212,110 +146,58 @@ class Range:
         ({"low": -2, "high": 0, "stp": 1}, ["stp: is not a parameter. Did you mean 'step'?"]),
     ],
 )
-def test_every_field_s_validator_is_asked(values: dict[str, object], expected: list[str]) -> None:
-    with pytest.raises(ConfigError) as caught:
-        structure(Range, values)
-    found = [str(mistake) for mistake in caught.value.mistakes]
+def test_structure_runs_all_validators(values: dict[str, object], expected: list[str]) -> None:
+    found = mistakes_in(Range, values)
     assert len(found) == len(expected)
     assert all(text.startswith(start) for text, start in zip(found, expected, strict=True))
 
 
-def test_the_source_and_path_lead_every_line() -> None:
+def test_messages_start_with_source_and_path() -> None:
     with pytest.raises(ConfigError) as caught:
-        structure(Sample, {"rate": "x", "count": "y"}, "demo.toml", "policies[0]")
-    assert str(caught.value).splitlines() == [
-        "demo.toml: policies[0].rate: expected a number, got 'x'",
-        "demo.toml: policies[0].count: expected an integer, got 'y'",
-    ]
+        structure(Config, {"rate": "x" * 10_000, "number": "y"}, "demo.toml", "policies[0]")
+    first, second = str(caught.value).splitlines()
+    assert first.startswith("demo.toml: policies[0].rate: expected a number, got 'xxx")
+    assert len(first) < 200
+    assert second == "demo.toml: policies[0].number: expected a number, got 'y'"
 
 
-def test_a_very_long_value_is_cut_short() -> None:
-    (message,) = mistakes_in(rate="x" * 10_000)
-    assert len(message) < 200
+SHOWN = """
+whole            integer                    1
+rate             float                      0.5          How fast, on two lines.
+number           float                      unset
+flag             boolean                    false
+text             integer | string           "x"
+folder           string                     "a"
+speed            "fast" | "slow"            "fast"       One of two.
+mode             "auto" | float             "auto"       One of two.
+colour           "red" | "dark-blue"        "red"
+weights          array of float             [1.0, 1.0]
+arms             array of integer           [0]
+many             array of float             []
+one_or_many      array of float | float     1.0
+names            array of string            []
+pair             [integer, string]          [1, "x"]
+limits           table of float             {}
+free             table of anything          {}
+inner            table                      {size = 2}
+inner.size       integer                    1            How large.
+inner.high       float                      unset
+parts            table of [table, boolean]  {}
+parts.*[0].size  integer                    1            How large.
+parts.*[0].high  float                      unset
+rows             array of table             []
+rows[].size      integer                    1            How large.
+rows[].high      float                      unset
+policy           policy (name or table)     unset
+planner          planner (name or table)    "certified"
+"""
 
 
-def test_parameters_are_described_from_fields_and_docstring() -> None:
-    found = {p.name: p for p in parameters_of(Sample)}
-    assert found["rate"].default is None
-    assert found["rate"].meaning == "How fast, on two lines."
-    assert found["mode"].meaning == found["other"].meaning == "One of two."
-    assert found["flag"].meaning == ""
-    types = {name: p.type for name, p in found.items()}
-    defaults = {name: p.default for name, p in found.items()}
-    assert (types["count"], defaults["count"]) == ("integer", "unset")
-    assert (types["mode"], defaults["mode"]) == ('"fast" | "slow"', '"fast"')
-    assert (types["flag"], defaults["flag"]) == ("boolean", "false")
-    assert (types["weights"], defaults["weights"]) == ("array of float", "[1.0, 1.0]")
-    assert types["arms"] == "array of integer"
-    assert types["names"] == "array of string"
-    assert (types["planner"], defaults["planner"]) == ("planner (name or table)", '"certified"')
-    assert (types["colour"], defaults["colour"]) == ('"red" | "dark-blue"', '"red"')
-    assert (types["pair"], defaults["pair"]) == ("[integer, string]", '[1, "x"]')
-    assert (types["limits"], defaults["limits"]) == ("table of float", "{}")
-    assert (types["inner"], defaults["inner"]) == ("table", "{size = 1}")
-    for nested in ("inner.size", "parts.*.size", "rows[].size"):
-        assert found[nested] == Parameter(nested, "integer", "1", "How large.")
-
-
-PLUGIN = '''
-from collections.abc import Mapping
-from enum import Enum
-from typing import Literal
-from attrs import Factory, frozen
-from bdes_framework import PolicyRef, hookimpl
-
-BDES_API_VERSION = 1
-
-class Colour(Enum):
-    RED = "red"
-    BLUE = "blue"
-
-@frozen
-class Span:
-    """A span.
-
-    Parameters
-    ----------
-    low, high : float
-        An end.
-    """
-    low: float
-    high: float | None = None
-
-@frozen
-class Config:
-    """A policy with nested tables.
-
-    Parameters
-    ----------
-    span : Span
-        Where.
-    """
-    span: Span = Span(0.5)
-    spans: Mapping[str, tuple[Span, Literal["a", 1]]] = Factory(dict)
-    colour: Colour = Colour.BLUE
-    inner: PolicyRef | None = None
-
-@hookimpl
-def bdes_register(registrar):
-    registrar.policy("nested", Config, lambda config, context: None)
-'''
-
-
-def test_plugins_show_lists_nested_fields(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(PLUGIN)
-    shown = CliRunner().invoke(plugins, ["show", "--module", str(tmp_path / "mine.py"), "nested"])
-    _, _, table = shown.stdout.partition("Meaning\n")
-    assert [re.split("  +", line.strip()) for line in table.splitlines()] == [
-        ["span", "table", "{low = 0.5}", "Where."],
-        ["span.low", "float", "required", "An end."],
-        ["span.high", "float", "unset", "An end."],
-        ["spans", 'table of [table, "a" | 1]', "{}"],
-        ["spans.*[0].low", "float", "required", "An end."],
-        ["spans.*[0].high", "float", "unset", "An end."],
-        ["colour", '"red" | "blue"', '"blue"'],
-        ["inner", "policy (name or table)", "unset"],
-    ]
+def test_plugins_show_prints_types_and_defaults() -> None:
+    arguments = ["show", "--module", str(every_type.__file__), "every"]
+    shown = CliRunner(env={"COLUMNS": "120"}).invoke(plugins, arguments)
+    table = [line.rstrip() for line in shown.stdout.splitlines()]
+    assert table[-28:] == SHOWN.strip().splitlines()
 
 
 @pytest.mark.parametrize(
@@ -324,9 +206,7 @@ def test_plugins_show_lists_nested_fields(tmp_path: Path) -> None:
         (list[int | str], "array of (integer | string)"),
         (dict[str, tuple[bool, ...]], "table of array of boolean"),
         (NewType("Metres", float), "float"),
-        (Path, "string"),
         (complex, "complex"),
-        (object, "anything"),
         (list[Any], "array of anything"),
         (dict, "table of anything"),
     ],
@@ -340,7 +220,6 @@ def test_type_text_of_hints(hint: object, text: str) -> None:
     [
         (np.float64(0.5), "0.5"),
         (math.inf, "inf"),
-        (Path("a/b"), '"a/b"'),
         ('say "x"', r'"say \"x\""'),
         ({"a-b": [True, None], "a b": 1, "left": None}, '{a-b = [true, unset], "a b" = 1}'),
     ],
