@@ -190,6 +190,12 @@ def test_print_cuts_nothing_and_names_charts(view: Browser) -> None:
         ".filter(box => box.scrollHeight > box.clientHeight + 1).length"
     )
     assert cut == 0
+    broken = view.run(
+        "return [...document.querySelectorAll('td.number')].filter(td => {"
+        " const text = document.createRange(); text.selectNodeContents(td);"
+        " return !td.textContent.includes(' ') && text.getClientRects().length > 1 }).length"
+    )
+    assert broken == 0
     # On paper, too, a chart must say which environment, horizon or cell it shows.
     unseen = "return [...document.querySelectorAll('.pick')].filter(p => !p.offsetHeight).length"
     assert view.run(unseen) == 0
