@@ -1,40 +1,44 @@
-"""The command line, run as people run it: a real process, its output and its exit code."""
+"""The command line: what each command prints, and its exit code."""
 
 import json
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
+import jsonschema
+import pyarrow.parquet
 import pytest
 
 from tests.support.broken_plugins import BROKEN
 from tests.support.command import bdes
-from tests.support.experiments import FILE, Install
+from tests.support.experiments import Install, write_experiment, write_plugin
 
 Good = Callable[[str], str]
+COMMANDS = "plugins fit plan init check run runs show compare report plot export schema"
 
 
-def test_help_fits_one_screen_and_names_every_command() -> None:
-    done = bdes("--help")
-    assert done.returncode == 0
-    assert len(done.stdout.splitlines()) <= 24
-    for command in (
-        "plugins",
-        "fit",
-        "plan",
-        "init",
-        "check",
-        "run",
-        "runs",
-        "show",
-        "compare",
-        "report",
-        "plot",
-        "export",
-        "schema",
-    ):
-        assert f"\n  {command} " in done.stdout
+def prints(*arguments: str, cwd: Path | None = None) -> str:
+    """Return what a command prints that succeeds."""
+    done = bdes(*arguments, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def fails(*arguments: str, cwd: Path | None = None) -> str:
+    """Return the error of a wrong request, which is no traceback."""
+    done = bdes(*arguments, cwd=cwd)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_help_names_every_command_on_one_screen() -> None:
+    shown = prints("--help")
+    assert len(shown.splitlines()) <= 24
+    assert all(f"\n  {command} " in shown for command in COMMANDS.split())
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -48,58 +52,63 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_version_is_the_distribution_s() -> None:
-    from importlib.metadata import version
-
-    assert bdes("--version").stdout == f"bdes {version('bdes-framework')}\n"
+def test_version_is_that_of_the_distribution() -> None:
+    assert prints("--version") == f"bdes {version('bdes-framework')}\n"
 
 
-def test_an_unknown_command_exits_2_with_the_nearest_match() -> None:
-    done = bdes("plugin")
-    assert done.returncode == 2
-    assert "Did you mean 'plugins'?" in done.stderr
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("plugin", "Did you mean 'plugins'?"),
+        ("plugins show bernouli", "Did you mean 'bernoulli'?"),
+        ("plugins --config nowhere.toml", "No such file"),
+        ("show .", "is not a run"),
+    ],
+)
+def test_a_wrong_request_exits_2(arguments: str, message: str, tmp_path: Path) -> None:
+    assert message in fails(*arguments.split(), cwd=tmp_path)
 
 
-@pytest.mark.parametrize("fault", ["import raises", "hook raises half-way", "takes a taken name",
-                                   "newer API", "misspelt hook"])  # fmt: skip
-def test_plugins_shows_a_broken_one_with_its_reason_and_exits_0(
-    fault: str, install: Install, good_plugin: Good
-) -> None:
+@pytest.mark.parametrize("content", ["", "x = [", "seed = 1", "\x00", 'name = "a"\nseed = "b"'])
+def test_run_of_a_wrong_file_exits_2(tmp_path: Path, content: str) -> None:
+    (tmp_path / "run.toml").write_text(content)
+    assert "run.toml" in fails("run", "run.toml", cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["import raises", "hook raises half-way", "takes a taken name", "newer API", "misspelt hook"],
+)
+def test_plugins_shows_why_one_failed(fault: str, install: Install, good_plugin: Good) -> None:
     make, reason = BROKEN[fault]
     install("broken-one", make(good_plugin))
-    listing = bdes("plugins")
-    assert listing.returncode == 0
-    assert "broken_one  broken-one 1.0  failed" in listing.stdout
-    assert reason in listing.stdout
-    assert "bernoulli" in listing.stdout
-    details = bdes("plugins", "show", "broken_one")
-    assert details.returncode == 0
-    assert "Traceback" in details.stdout
+    listing = prints("plugins")
+    assert "broken_one  broken-one 1.0  failed" in listing
+    assert reason in listing
+    assert "bernoulli" in listing
+    assert "Traceback" in prints("plugins", "show", "broken_one")
 
 
-def test_a_run_that_needs_a_broken_plugin_exits_2_with_one_clear_message(
+def test_run_fails_only_if_it_needs_the_plugin(
     install: Install, good_plugin: Good, tmp_path: Path
 ) -> None:
     install("broken-one", BROKEN["hook raises half-way"][0](good_plugin))
     install("sound-one", good_plugin("sound"))
-    file = tmp_path / "run.toml"
-    text = FILE[: FILE.index("[[policies]]")].replace('modules = ["mine.py"]', "")
-    file.write_text(text + '[[policies]]\nuse = "first"\n')
+    no_modules = ('modules = ["mine.py"]', "")
+    file = write_experiment(tmp_path, no_modules, ('use = "mine"', 'use = "first"'))
     needs_it = bdes("run", str(file))
     assert needs_it.returncode == 2
     assert needs_it.stdout == ""
     (line,) = needs_it.stderr.splitlines()
     assert line.startswith(f"bdes: error: {file}: policies[0]: policy 'first' belongs to plugin")
     assert "failed to load: KeyError: 'half-way'" in line
-    file.write_text(text + '[[policies]]\nuse = "sound"\n')
-    does_not = bdes("run", str(file))
-    assert does_not.returncode == 0, does_not.stderr
-    assert "sound" in does_not.stdout
+    write_experiment(tmp_path, no_modules, ('use = "mine"', 'use = "sound"'))
+    assert "sound" in prints("run", str(file))
 
 
-def test_plugins_as_json_says_the_same(install: Install) -> None:
+def test_plugins_json_has_states_and_summaries(install: Install) -> None:
     install("broken-one", "raise OSError('the disk is on fire')")
-    records = {record["plugin"]: record for record in json.loads(bdes("plugins", "--json").stdout)}
+    records = {record["plugin"]: record for record in json.loads(prints("plugins", "--json"))}
     assert records["broken_one"]["state"] == "failed"
     assert "the disk is on fire" in records["broken_one"]["reason"]
     (bernoulli,) = records["bdes_environments"]["registered"]
@@ -107,207 +116,125 @@ def test_plugins_as_json_says_the_same(install: Install) -> None:
     assert bernoulli["summary"].startswith("Clicks drawn")
 
 
-def test_show_prints_parameters_with_types_defaults_and_meaning() -> None:
-    done = bdes("plugins", "show", "bernoulli")
-    assert done.returncode == 0
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("q0")]
-    assert line.split()[:6] == ["q0", "float", "1.0", "The", "state", "at"]
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("lam")]
-    assert "required" in line
+def test_plugins_show_prints_parameters() -> None:
+    rows = {
+        line.split(" ")[0]: line for line in prints("plugins", "show", "bernoulli").splitlines()
+    }
+    assert rows["q0"].split()[:6] == ["q0", "float", "1.0", "The", "state", "at"]
+    assert "required" in rows["lam"]
 
 
-def test_show_keeps_the_items_of_a_list_apart(tmp_path: Path, good_plugin: Good) -> None:
+def test_plugins_show_prints_lists_item_by_item(folder: Path) -> None:
     text = (
         "Always plays arm 0.\n\n    It does so:\n\n    - at once,\n"
         "    - for ever, until\n      it ends.\n\n    That is - really - all."
     )
-    (tmp_path / "mine.py").write_text(good_plugin("mine").replace("Always plays arm 0.", text))
-    shown = bdes("plugins", "show", "mine", "--module", "mine.py", cwd=tmp_path).stdout.splitlines()
-    start = shown.index("It does so:")
-    lines = [line.rstrip() for line in shown[start : start + 4]]
-    assert lines == [
-        "It does so:",
-        "- at once,",
-        "- for ever, until it ends.",
-        "That is - really - all.",
-    ]
+    write_plugin(folder, ("Always plays arm 0.", text))
+    shown = prints("plugins", "show", "mine", "--module", "mine.py", cwd=folder)
+    lines = [line.rstrip() for line in shown.splitlines()]
+    start = lines.index("It does so:")
+    items = ["- at once,", "- for ever, until it ends.", "That is - really - all."]
+    assert lines[start + 1 : start + 4] == items
 
 
-def test_show_of_something_unknown_exits_2_with_the_nearest_match() -> None:
-    done = bdes("plugins", "show", "bernouli")
-    assert done.returncode == 2
-    assert "Did you mean 'bernoulli'?" in done.stderr
+def test_plugins_are_disabled_and_added(folder: Path) -> None:
+    local = ("plugins", "--module", "mine.py")
+    listing = prints(*local, "--disable", "bdes_engines", cwd=folder)
+    assert "bdes_engines  bdes-framework" in listing
+    assert "disabled" in listing
+    assert "policy" in listing
+    shown = prints(*local, "show", "mine", cwd=folder)
+    assert "Always plays arm 0." in shown
+    assert "It has no parameters." in shown
+    assert "mine" in prints("plugins", "--config", str(folder / "demo.toml"))
 
 
-def test_plugins_can_be_disabled_and_local_ones_added(tmp_path: Path, good_plugin: Good) -> None:
-    (tmp_path / "mine.py").write_text(good_plugin("mine"))
-    done = bdes("plugins", "--module", "mine.py", "--disable", "bdes_engines", cwd=tmp_path)
-    assert "bdes_engines  bdes-framework" in done.stdout
-    assert "disabled" in done.stdout
-    assert "policy" in done.stdout
-    shown = bdes("plugins", "--module", "mine.py", "show", "mine", cwd=tmp_path)
-    assert "Always plays arm 0." in shown.stdout
-    assert "It has no parameters." in shown.stdout
-
-
-def test_plugins_follows_a_config_file(tmp_path: Path, good_plugin: Good) -> None:
-    (tmp_path / "mine.py").write_text(good_plugin("mine"))
-    (tmp_path / "x.toml").write_text('[plugins]\nmodules = ["mine.py"]\n')
-    assert "mine" in bdes("plugins", "--config", str(tmp_path / "x.toml")).stdout
-    missing = bdes("plugins", "--config", str(tmp_path / "y.toml"))
-    assert missing.returncode == 2
-    assert "No such file" in missing.stderr
-
-
-def test_markup_in_other_people_s_text_is_shown_as_text(install: Install) -> None:
+def test_markup_in_plugin_errors_stays_text(install: Install) -> None:
     install("evil-one", "raise OSError('[bold]\\x1b[2J[/nonsense]')")
-    done = bdes("plugins")
-    assert done.returncode == 0
-    assert "[bold]\\x1b[2J[/nonsense]" in done.stdout
+    assert "[bold]\\x1b[2J[/nonsense]" in prints("plugins")
 
 
-def test_a_command_of_another_distribution_is_listed_and_run(install: Install) -> None:
-    source = "import click\n@click.command()\ndef hello():\n    click.echo('hello there')\n"
+HELLO = "import click\n@click.command()\ndef hello():\n    click.echo('hello there')\n"
+
+
+def test_commands_of_plugins_are_listed_and_run(install: Install) -> None:
+    install("greeter", HELLO, group="bdes_framework.commands", target="greeter:hello")
+    assert "From greeter." in prints("--help")
+    assert prints("greeter") == "hello there\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("raise OSError('no')", "cannot be loaded: OSError: no"),
+        ("hello = 3", "is no click command but int"),
+    ],
+)
+def test_a_broken_command_exits_2(install: Install, source: str, message: str) -> None:
     install("greeter", source, group="bdes_framework.commands", target="greeter:hello")
-    assert "From greeter." in bdes("--help").stdout
-    assert bdes("greeter").stdout == "hello there\n"
+    prints("--help")
+    assert message in fails("greeter")
 
 
-@pytest.mark.parametrize(("source", "message"), [
-    ("raise OSError('no')", "cannot be loaded: OSError: no"),
-    ("hello = 3", "is no click command but int"),
-])  # fmt: skip
-def test_a_broken_command_exits_2_and_help_still_works(
-    install: Install, source: str, message: str
-) -> None:
-    install("greeter", source, group="bdes_framework.commands", target="greeter:hello")
-    assert bdes("--help").returncode == 0
-    done = bdes("greeter")
-    assert done.returncode == 2
-    assert message in done.stderr
-
-
-def test_two_commands_of_one_name_are_both_named_and_ours_cannot_be_taken(
-    install: Install,
-) -> None:
-    source = "import click\n@click.command()\ndef hello():\n    click.echo('{}')\n"
+def test_the_first_command_of_a_name_is_kept(install: Install) -> None:
     for name, command in (("ant", "hi"), ("bee", "hi"), ("wasp", "run")):
-        site = install(name, source.format(name), group="bdes_framework.commands")
+        site = install(name, HELLO.replace("hello there", name), group="bdes_framework.commands")
         info = site / f"{name}-1.0.dist-info" / "entry_points.txt"
         info.write_text(f"[bdes_framework.commands]\n{command} = {name}:hello\n")
-    text = " ".join(bdes("--help").stdout.split())
+    text = " ".join(prints("--help").split())
     assert "hi From ant. (ignored: the one of bee)" in text
     assert "go on with it. (ignored: the one of wasp)" in text
-    assert bdes("hi").stdout == "ant\n"
-    assert bdes("run").returncode == 2
+    assert prints("hi") == "ant\n"
+    fails("run")
 
 
-@pytest.fixture
-def demo(tmp_path: Path, good_plugin: Good) -> Path:
-    (tmp_path / "mine.py").write_text(good_plugin("mine"))
-    (tmp_path / "demo.toml").write_text(FILE)
-    return tmp_path
-
-
-def test_a_run_is_shown_listed_exported_and_compared(demo: Path) -> None:
-    first = bdes("run", "demo.toml", "--out", "one", "--engine", "serial", cwd=demo)
-    assert first.returncode == 0, first.stderr
-    assert "6 of 6 cells in one" in first.stdout
-    assert bdes("show", "one", cwd=demo).stdout == first.stdout
-    bdes("run", "demo.toml", "--out", "two", "--workers", "2", cwd=demo)
-    assert "mine" in bdes("compare", "one", "two", cwd=demo).stdout
-    listing = bdes("runs", ".", cwd=demo).stdout
+def test_runs_are_shown_listed_exported_compared(folder: Path) -> None:
+    first = prints("run", "demo.toml", "--out", "one", "--engine", "serial", cwd=folder)
+    assert "6 of 6 cells in one" in first
+    assert prints("show", "one", cwd=folder) == first
+    prints("run", "demo.toml", "--out", "two", "--workers", "2", cwd=folder)
+    assert "mine" in prints("compare", "one", "two", cwd=folder)
+    listing = prints("runs", ".", cwd=folder)
     assert "one" in listing
     assert "6/6" in listing
-    rows = json.loads(bdes("export", "one", "--format", "json", cwd=demo).stdout)
-    assert len(rows) == 6
-    as_csv = bdes("export", "one", cwd=demo).stdout.splitlines()
+    assert len(json.loads(prints("export", "one", "--format", "json", cwd=folder))) == 6
+    as_csv = prints("export", "one", cwd=folder).splitlines()
     assert as_csv[0].startswith("environment,policy,horizon")
     assert len(as_csv) == 7
-    done = bdes("export", "one", "--format", "parquet", "--out", "x.parquet", cwd=demo)
-    assert done.returncode == 0, done.stderr
-    import pyarrow.parquet
-
-    assert pyarrow.parquet.read_table(demo / "x.parquet").num_rows == 6
+    prints("export", "one", "--format", "parquet", "--out", "x.parquet", cwd=folder)
+    assert pyarrow.parquet.read_table(folder / "x.parquet").num_rows == 6
+    assert "cannot write" in fails("export", "one", "--out", "no/where.csv", cwd=folder)
 
 
-def test_an_export_that_cannot_be_written_exits_2_and_other_seeds_are_not_paired(
-    demo: Path,
-) -> None:
-    bdes("run", "demo.toml", "--out", "one", "--engine", "serial", cwd=demo)
-    done = bdes("export", "one", "--out", "no/where.csv", cwd=demo)
-    assert done.returncode == 2
-    assert "cannot write" in done.stderr
-    (demo / "demo.toml").write_text(FILE.replace("seed = 1", "seed = 2"))
-    bdes("run", "demo.toml", "--out", "two", "--engine", "serial", cwd=demo)
-    compared = bdes("compare", "one", "two", cwd=demo)
-    assert compared.returncode == 0
-    assert "different seeds" in compared.stderr
-
-
-def test_showing_what_is_no_run_exits_2(tmp_path: Path) -> None:
-    done = bdes("show", str(tmp_path))
-    assert done.returncode == 2
-    assert "is not a run" in done.stderr
-
-
-def test_check_says_what_would_be_run_and_leaves_nothing_behind(demo: Path) -> None:
-    done = bdes("check", "demo.toml", cwd=demo)
-    assert done.returncode == 0
-    assert "cells         6" in done.stdout
-    assert "pulls         180" in done.stdout
-    assert not (demo / "runs").exists()
-    (demo / "demo.toml").write_text(FILE.replace("lam", "lamb"))
-    wrong = bdes("check", "demo.toml", cwd=demo)
-    assert wrong.returncode == 2
-    assert "environments[0].lamb: is not a parameter. Did you mean 'lam'?" in wrong.stderr
-
-
-def test_check_says_that_its_time_leaves_out_planning(demo: Path) -> None:
-    assert "planning" not in bdes("check", "demo.toml", cwd=demo).stdout
-    (demo / "demo.toml").write_text(FILE.replace("benchmark = false\n", ""))
-    assert "; besides, planning the benchmark\n" in bdes("check", "demo.toml", cwd=demo).stdout
-
-
-def test_init_writes_a_file_that_runs_and_never_overwrites(tmp_path: Path) -> None:
-    done = bdes("init", "mine.toml", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert bdes("check", "mine.toml", cwd=tmp_path).returncode == 0
-    before = (tmp_path / "mine.toml").read_text()
-    again = bdes("init", "mine.toml", cwd=tmp_path)
-    assert again.returncode == 2
-    assert "already there" in again.stderr
-    assert (tmp_path / "mine.toml").read_text() == before
-
-
-def test_the_schema_accepts_the_starter_and_refuses_a_misspelling(tmp_path: Path) -> None:
-    import tomllib
-
-    import jsonschema
-
-    schema = json.loads(bdes("schema").stdout)
-    bdes("init", "mine.toml", cwd=tmp_path)
-    tables = tomllib.loads((tmp_path / "mine.toml").read_text())
-    jsonschema.validate(tables, schema)
-    tables["environments"][0]["lamb"] = tables["environments"][0].pop("lam")
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(tables, schema)
-
-
-def test_a_run_whose_cells_fail_exits_1_and_names_them(tmp_path: Path, good_plugin: Good) -> None:
-    source = good_plugin("mine").replace("np.zeros(limit", "5 + np.ones(limit")
-    (tmp_path / "mine.py").write_text(source)
-    (tmp_path / "run.toml").write_text(FILE)
-    done = bdes("run", "run.toml", cwd=tmp_path)
+def test_run_with_failed_cells_exits_1(folder: Path) -> None:
+    write_plugin(folder, ("np.zeros(limit", "5 + np.ones(limit"))
+    done = bdes("run", "demo.toml", cwd=folder)
     assert done.returncode == 1
     assert "round 0 (counted from 0): ask returned arm 6; arms go from 0 to 1" in done.stderr
     assert "6 of 6 cells failed" in done.stderr
 
 
-def test_a_wrong_file_exits_2_without_a_traceback(tmp_path: Path) -> None:
-    for content in ("", "x = [", "seed = 1", "\x00", 'name = "a"\nseed = "b"'):
-        (tmp_path / "run.toml").write_text(content)
-        done = bdes("run", "run.toml", cwd=tmp_path)
-        assert done.returncode == 2
-        assert "Traceback" not in done.stderr
-        assert "run.toml" in done.stderr
+def test_check_counts_and_leaves_nothing_behind(folder: Path) -> None:
+    shown = prints("check", "demo.toml", cwd=folder)
+    assert "cells         6" in shown
+    assert "pulls         180" in shown
+    assert "planning" not in shown
+    assert not (folder / "runs").exists()
+    write_experiment(folder, ("benchmark = false\n", ""))
+    assert "; besides, planning the benchmark\n" in prints("check", "demo.toml", cwd=folder)
+    write_experiment(folder, ("lam", "lamb"))
+    wrong = fails("check", "demo.toml", cwd=folder)
+    assert "environments[0].lamb: is not a parameter. Did you mean 'lam'?" in wrong
+
+
+def test_init_writes_a_valid_file_once(tmp_path: Path) -> None:
+    prints("init", "mine.toml", cwd=tmp_path)
+    prints("check", "mine.toml", cwd=tmp_path)
+    before = (tmp_path / "mine.toml").read_text()
+    assert "already there" in fails("init", "mine.toml", cwd=tmp_path)
+    assert (tmp_path / "mine.toml").read_text() == before
+    schema, tables = json.loads(prints("schema")), tomllib.loads(before)
+    jsonschema.validate(tables, schema)
+    tables["environments"][0]["lamb"] = tables["environments"][0].pop("lam")
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(tables, schema)

@@ -1,5 +1,7 @@
 """Runs: resumed where one stopped, nothing mixed; failures stay in their cell."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,6 @@ import pytest
 from bdes_framework import Experiment, StoreError, load_experiment, load_run, run_experiment
 from bdes_framework.cli.run import show_run
 from bdes_framework.experiment.store import locked, open_store
-from tests.support.command import bdes
 from tests.support.experiments import changed, dump, run_demo, write_experiment, write_plugin
 
 LISTENER = """
@@ -136,8 +137,10 @@ def test_folder_with_other_files_raises(folder: Path) -> None:
 
 def test_run_in_a_locked_folder_exits_2(folder: Path) -> None:
     (folder / "run").mkdir()
+    code = "from bdes_framework.cli import main; main()"
+    command = [sys.executable, "-c", code, "run", "demo.toml", "--out", "run"]
     with locked(folder / "run"):
-        done = bdes("run", "demo.toml", "--out", "run", cwd=folder)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 2
     assert "in use by another process" in done.stderr
 

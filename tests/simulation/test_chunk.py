@@ -1,4 +1,4 @@
-"""Whatever breaks its contract in a simulation is named, with the round and the value."""
+"""A broken protocol in a simulation raises ContractError: whose, in which round, which value."""
 
 import math
 from typing import Any
@@ -64,9 +64,7 @@ class Answer:
         (None, "got NoneType"),
     ],
 )
-def test_a_policy_that_breaks_its_contract_is_named_with_round_and_value(
-    wrong: object, message: str
-) -> None:
+def test_wrong_arms_raise(wrong: object, message: str) -> None:
     with pytest.raises(ContractError, match=message) as caught:
         simulate(environment(), Answer(wrong), 20)
     assert "policy tests.simulation.test_chunk.Answer, round" in str(caught.value)
@@ -74,31 +72,36 @@ def test_a_policy_that_breaks_its_contract_is_named_with_round_and_value(
         assert "round 5" in str(caught.value)
 
 
+def outcome(n: int, **values: Any) -> Outcome:
+    """Return an outcome of n zeros, with some values replaced."""
+    return Outcome(**{"rewards": np.zeros(n), "means": np.zeros(n)} | values)
+
+
 WRONG_OUTCOMES: dict[str, Any] = {
     "pull must return an Outcome, got None": lambda n: None,
     "pull must return an Outcome, got 0.5": lambda n: 0.5,
-    r"rewards as array of float64, shape \(.,\), got list": lambda n: Outcome([0.5] * n, spoilt(n)),  # type: ignore[arg-type]
-    "rewards as .* got array of <U3": lambda n: Outcome(np.full(n, "0.5"), np.zeros(n)),
-    "rewards as .* got array of int64": lambda n: Outcome(np.zeros(n, dtype=int), np.zeros(n)),
-    r"means as .* shape \(5,\)": lambda n: Outcome(np.zeros(n), np.zeros(5)),
-    r"rewards as .* shape \(., 1\)": lambda n: Outcome(np.zeros((n, 1)), np.zeros(n)),
-    r"rewards as .* shape \(\)": lambda n: Outcome(np.array(0.5), np.zeros(n)),
-    "means as .* got NoneType": lambda n: Outcome(np.zeros(n), None),  # type: ignore[arg-type]
-    "rewards are not finite": lambda n: Outcome(spoilt(n), np.zeros(n)),
-    "means are not finite": lambda n: Outcome(np.zeros(n), spoilt(n)),
+    r"rewards as array of float64, shape \(.,\), got list": lambda n: outcome(n, rewards=[0.5] * n),
+    "rewards as .* got array of <U3": lambda n: outcome(n, rewards=np.full(n, "0.5")),
+    "rewards as .* got array of int64": lambda n: outcome(n, rewards=np.zeros(n, dtype=int)),
+    r"means as .* shape \(5,\)": lambda n: outcome(n, means=np.zeros(5)),
+    r"rewards as .* shape \(., 1\)": lambda n: outcome(n, rewards=np.zeros((n, 1))),
+    r"rewards as .* shape \(\)": lambda n: outcome(n, rewards=np.array(0.5)),
+    "means as .* got NoneType": lambda n: outcome(n, means=None),
+    "rewards are not finite": lambda n: outcome(n, rewards=spoilt(n)),
+    "means are not finite": lambda n: outcome(n, means=spoilt(n)),
 }
 WRONG_EXTRAS: dict[str, Any] = {
-    "probabilities as .* got list": lambda n: Outcome(np.zeros(n), np.zeros(n), [0.5] * n),  # type: ignore[arg-type]
-    r"states as .* shape \(5,\)": lambda n: Outcome(np.zeros(n), np.zeros(n), None, np.zeros(5)),
-    "states as .* got str": lambda n: Outcome(np.zeros(n), np.zeros(n), None, "q"),  # type: ignore[arg-type]
-    "states are not finite": lambda n: Outcome(np.zeros(n), np.zeros(n), None, spoilt(n)),
-    "probabilities are not finite": lambda n: Outcome(np.zeros(n), np.zeros(n), spoilt(n)),
+    "probabilities as .* got list": lambda n: outcome(n, probabilities=[0.5] * n),
+    r"states as .* shape \(5,\)": lambda n: outcome(n, states=np.zeros(5)),
+    "states as .* got str": lambda n: outcome(n, states="q"),
+    "states are not finite": lambda n: outcome(n, states=spoilt(n)),
+    "probabilities are not finite": lambda n: outcome(n, probabilities=spoilt(n)),
 }
 
 
 @pytest.mark.parametrize("block", [1, 4])
 @pytest.mark.parametrize("message", WRONG_OUTCOMES | WRONG_EXTRAS)
-def test_an_environment_that_breaks_its_contract_is_named(message: str, block: int) -> None:
+def test_wrong_outcomes_raise(message: str, block: int) -> None:
     wrong = (WRONG_OUTCOMES | WRONG_EXTRAS)[message]
     where = r"environment tests\.support\.players\.FaultyEnvironment, round 0 \(counted from 0\)"
     with pytest.raises(ContractError, match=f"{where}: .*{message}"):
@@ -108,10 +111,8 @@ def test_an_environment_that_breaks_its_contract_is_named(message: str, block: i
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("block", [1, 4])
 @pytest.mark.parametrize("message", WRONG_OUTCOMES)
-def test_an_environment_that_breaks_its_contract_later_is_named_too(
-    message: str, block: int, keep: bool
-) -> None:
-    """After the first blocks, which are looked at more closely, and in the second chunk."""
+def test_wrong_outcomes_raise_in_later_chunks(message: str, block: int, keep: bool) -> None:
+    """After the first blocks, which are checked fully, and in the second chunk."""
     late = CHUNK + 40
     faulty = FaultyEnvironment(WRONG_OUTCOMES[message], since=late)
     with pytest.raises(ContractError, match=rf"round {late} \(counted from 0\): .*{message}"):
@@ -138,22 +139,20 @@ class Sometimes:
 @pytest.mark.parametrize("block", [1, 4])
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("extra", ["states", "probabilities"])
-def test_states_and_probabilities_come_in_every_round_or_in_none(
-    extra: str, first: bool, block: int
-) -> None:
+def test_extras_in_some_rounds_only_raise(extra: str, first: bool, block: int) -> None:
     message = rf"round {6 * block} .*: brought {'no ' if first else ''}{extra}"
     with pytest.raises(ContractError, match=message):
         simulate(Sometimes(extra, first), Scripted(script(60), [block]), 60)
 
 
 @pytest.mark.parametrize("n_arms", [0, -1, True, 2.0, "3", None])
-def test_an_environment_needs_a_number_of_arms(n_arms: object) -> None:
+def test_a_wrong_number_of_arms_raises(n_arms: object) -> None:
     with pytest.raises(ContractError, match=r"FaultyEnvironment: n_arms must be an integer"):
         simulate(FaultyEnvironment(n_arms=n_arms), Scripted(script(9), [1]), 9)
 
 
 @pytest.mark.parametrize("n_arms", [2, 4])
-def test_an_environment_has_as_many_arms_as_its_instance(n_arms: int) -> None:
+def test_an_instance_of_other_arms_raises(n_arms: int) -> None:
     class WithInstance(FaultyEnvironment):
         instance: Any = Instance([0.5, 0.5, 0.5], [0.5, 0.5, 0.5], 0.5)
 
@@ -164,7 +163,7 @@ def test_an_environment_has_as_many_arms_as_its_instance(n_arms: int) -> None:
         simulate(WithInstance(), Scripted(script(9, 2), [1]), 9)
 
 
-def test_numpy_s_integers_are_integers() -> None:
+def test_numpy_integers_are_integers() -> None:
     half = FaultyEnvironment(since=9, n_arms=np.int32(3))
     trace = simulate(half, Scripted(script(9), [1]), np.int64(9))  # type: ignore[arg-type]
     assert type(trace.horizon) is type(trace.n_arms) is int
@@ -180,26 +179,36 @@ def _play_outside(world: World, record: Record) -> float:
 
 
 @pytest.mark.parametrize("arm", [3, -1, 10**15, -(10**15)])
-def test_a_fused_policy_s_arms_are_checked_and_never_crash(arm: int) -> None:
-    message = (
-        rf"policy tests\.support\.players\.InTurn, round 7 \(counted from 0\): play wrote arm {arm}"
-    )
-    with pytest.raises(ContractError, match=message):
+def test_wrong_arms_of_a_fused_policy_raise(arm: int) -> None:
+    where = r"policy tests\.support\.players\.InTurn, round 7 \(counted from 0\)"
+    with pytest.raises(ContractError, match=f"{where}: play wrote arm {arm}"):
         simulate(environment(), InTurn(7, arm), 20)
 
 
-def test_a_fused_policy_s_later_chunks_are_checked_too() -> None:
-    class Late(InTurn):
-        chunks = 0
+class WrongInSecondChunk(InTurn):
+    """Plays arm 3 in round 5 of the second chunk, or writes no means there."""
 
-        def play(self, world: World, record: Record) -> None:
-            self.chunks += 1
-            self.wrong = (5, 3) if self.chunks == 2 else (-1, 0)
-            super().play(world, record)
+    chunks = 0
 
-    for keep in (True, False):
-        with pytest.raises(ContractError, match=rf"round {CHUNK + 5} .*play wrote arm 3"):
-            simulate(environment(), Late(), 2 * CHUNK, keep=keep)
+    def play(self, world: World, record: Record) -> None:
+        self.chunks += 1
+        if self.chunks == 2 and self.spoil is not None:
+            record.arms[:], record.rewards[:] = 0, 1.0
+        else:
+            play_in_turn(world, record, *((5, 3) if self.chunks == 2 else (-1, 0)))
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize(
+    ("no_means", "message"),
+    [
+        (None, rf"round {CHUNK + 5} .*play wrote arm 3"),
+        (True, rf"round {CHUNK} .*means are not finite"),
+    ],
+)
+def test_later_fused_chunks_are_checked(keep: bool, no_means: bool | None, message: str) -> None:
+    with pytest.raises(ContractError, match=message):
+        simulate(environment(), WrongInSecondChunk(spoil=no_means), 2 * CHUNK, keep=keep)
 
 
 def leave_out_the_last(world: World, record: Record) -> None:
@@ -222,7 +231,7 @@ def play_nothing(world: World, record: Record) -> None:
         (write_arms_only, r"round 0 .*every round goes through play_round"),
     ],
 )
-def test_a_fused_policy_that_leaves_rounds_unplayed_is_named(spoil: Any, message: str) -> None:
+def test_rounds_left_out_by_a_fused_policy_raise(spoil: Any, message: str) -> None:
     for _ in range(2):  # the second time, memory still holds what was played the first time
         simulate(environment(), InTurn(), 20)
         with pytest.raises(ContractError, match=message):
@@ -265,31 +274,14 @@ def play_the_last_once_more(world: World, record: Record) -> None:
     ],
 )
 @pytest.mark.parametrize("noise", [None, {"use": "gaussian", "sigma": 0.2}])
-def test_a_fused_policy_that_writes_down_another_story_is_named(
-    spoil: Any, at: int, noise: object
-) -> None:
+def test_wrong_records_of_a_fused_policy_raise(spoil: Any, at: int, noise: object) -> None:
     message = rf"InTurn, round {at} .*play recorded what play_round did not play"
     with pytest.raises(ContractError, match=message):
         simulate(environment(noise=noise), InTurn(spoil=spoil), 20)
     simulate(environment(noise=noise), InTurn(), 20)
 
 
-def test_means_that_a_fused_policy_never_wrote_are_noticed_in_any_chunk() -> None:
-    class Late(InTurn):
-        chunks = 0
-
-        def play(self, world: World, record: Record) -> None:
-            self.chunks += 1
-            if self.chunks == 1:
-                super().play(world, record)
-            else:
-                record.arms[:], record.rewards[:] = 0, 1.0
-
-    with pytest.raises(ContractError, match=rf"round {CHUNK} .*means are not finite"):
-        simulate(environment(), Late(), 2 * CHUNK)
-
-
-def test_a_round_outside_the_block_is_not_played() -> None:
+def test_play_round_outside_the_block_is_ignored() -> None:
     played = environment()
     assert isinstance(played, bdes.FusedEnvironment)
     world, record = played.open_rounds(20), Record.empty(20)
@@ -317,20 +309,20 @@ class OpenWorld(FaultyEnvironment):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda world: None, "must return a World"),
-        (lambda world: world._replace(lam="x"), "a number for lam"),
-        (lambda world: world._replace(uniforms=np.zeros(4)), r"uniforms .* shape \(9,\), got"),
-        (lambda world: world._replace(noise=np.zeros(4)), r"noise .* shape \(4,\)"),
-        (lambda world: world._replace(noise=None), "noise .* got NoneType"),
-        (lambda world: world._replace(r=np.zeros(2)), r"r as .* shape \(2,\)"),
-        (lambda world: world._replace(b=np.zeros(4)), r"b as .* shape \(4,\)"),
-        (lambda world: world._replace(q=np.zeros(0)), r"q as .* shape \(0,\)"),
-        (lambda world: world._replace(b=[0.5] * 3), "b as .* got list"),
-        (lambda world: world._replace(noise=np.zeros(9)), "brought probabilities .* none before"),
-        (lambda world: world._replace(q=np.array([math.nan])), "means are not finite"),
+        (lambda w: None, "must return a World"),
+        (lambda w: w._replace(lam="x"), "a number for lam"),
+        (lambda w: w._replace(uniforms=np.zeros(4)), r"uniforms .* shape \(9,\), got"),
+        (lambda w: w._replace(noise=np.zeros(4)), r"noise .* shape \(4,\)"),
+        (lambda w: w._replace(noise=None), "noise .* got NoneType"),
+        (lambda w: w._replace(r=np.zeros(2)), r"r as .* shape \(2,\)"),
+        (lambda w: w._replace(b=np.zeros(4)), r"b as .* shape \(4,\)"),
+        (lambda w: w._replace(q=np.zeros(0)), r"q as .* shape \(0,\)"),
+        (lambda w: w._replace(b=[0.5] * 3), "b as .* got list"),
+        (lambda w: w._replace(noise=np.zeros(9)), "brought probabilities .* none before"),
+        (lambda w: w._replace(q=np.array([math.nan])), "means are not finite"),
     ],
 )
-def test_a_world_is_checked_before_compiled_code_reads_it(spoil: Any, message: str) -> None:
+def test_a_wrong_world_raises(spoil: Any, message: str) -> None:
     where = rf"environment .*OpenWorld, round {CHUNK} \(counted from 0\)"
     with pytest.raises(ContractError, match=f"{where}: .*{message}"):
         simulate(OpenWorld(spoil=spoil), InTurn(), CHUNK + 9)
