@@ -29,9 +29,25 @@ def exact_levels(
     return level0 * (ratio - decay * (ratio - 1))
 
 
-def noisy_curve(seed: int, lam: float = 0.2, ratio: float = 0.4, sigma: float = 0.001) -> CtrCurve:
-    levels = exact_levels(UNEVEN, lam, ratio) + default_rng(seed).normal(0, sigma, len(UNEVEN))
-    return CtrCurve(UNEVEN, levels, weights=np.full(len(UNEVEN), sigma**-2))
+def noisy_levels(
+    seed: int,
+    times: Sequence[float] | FloatArray = UNEVEN,
+    lam: float = 0.2,
+    ratio: float = 0.4,
+    sigma: float = 0.001,
+) -> FloatArray:
+    return exact_levels(times, lam, ratio) + default_rng(seed).normal(0, sigma, len(times))
+
+
+def noisy_curve(seed: int) -> CtrCurve:
+    return CtrCurve(UNEVEN, noisy_levels(seed), weights=np.full(len(UNEVEN), 1e6))
+
+
+def assert_same_fit(fit: RateCalibration, other: RateCalibration, rel: float = 1e-6) -> None:
+    """Compare rates and intervals, of rate and ratio."""
+    assert fit.lam == pytest.approx(other.lam, rel=rel)
+    assert fit.lam_interval == pytest.approx(other.lam_interval, rel=2 * rel)
+    assert fit.ratio_interval == pytest.approx(other.ratio_interval, rel=10 * rel)
 
 
 # -- exact curves ---------------------------------------------------------------------------
@@ -48,11 +64,10 @@ def noisy_curve(seed: int, lam: float = 0.2, ratio: float = 0.4, sigma: float = 
         (0.9, [0, 1, 2, 3, 7]),
         (0.999, [0, 1, 2, 3, 7]),
         (1.0, [0, 1, 2, 3, 7]),
+        (0.002, list(np.linspace(0, 3000, 5_001))),
     ],
 )
-def test_an_exact_curve_gives_back_its_rate_and_ratio(
-    lam: float, times: list[float], ratio: float
-) -> None:
+def test_an_exact_curve_gives_rate_and_ratio(lam: float, times: list[float], ratio: float) -> None:
     levels = exact_levels(times, lam, ratio)
     impressions = np.linspace(1e6, 2e6, len(times))
     for curve in (CtrCurve(times, levels), CtrCurve(times, levels, impressions=impressions)):
@@ -65,7 +80,7 @@ def test_an_exact_curve_gives_back_its_rate_and_ratio(
             assert interval == pytest.approx((estimate, estimate), rel=1e-5, abs=1e-6)
 
 
-def test_a_curve_that_starts_at_zero_tells_the_rate_and_an_infinite_ratio() -> None:
+def test_a_curve_from_zero_has_an_infinite_ratio() -> None:
     levels = 0.5 - 0.5 * 0.9 ** np.array(UNEVEN)
     fit = calibrate_rate(CtrCurve(UNEVEN, levels, weights=np.full(len(UNEVEN), 1e4)))
     assert fit.lam == pytest.approx(0.1)
@@ -74,23 +89,11 @@ def test_a_curve_that_starts_at_zero_tells_the_rate_and_an_infinite_ratio() -> N
     assert fit.level0 == pytest.approx(0, abs=1e-9)
 
 
-def test_thousands_of_measurements_are_fitted_like_a_few() -> None:
-    times = np.linspace(0, 3000, 5_001)
-    fit = calibrate_rate(CtrCurve(times, exact_levels(times, 0.002, 0.5)))
-    assert fit.lam == pytest.approx(0.002, rel=1e-6)
-    assert fit.ratio == pytest.approx(0.5, rel=1e-6)
-
-
-def test_leaving_measurements_out_moves_no_exact_fit_and_widens_a_noisy_one() -> None:
-    times = np.arange(0, 60.0)
-    thin = np.array([0, 1, 2, 5, 6, 11, 23, 24, 47])
-    levels = exact_levels(times, 0.1, 0.3)
-    exact = calibrate_rate(CtrCurve(times[thin], levels[thin]))
-    assert exact.lam == pytest.approx(0.1, rel=1e-6)
-    noisy = levels + default_rng(4).normal(0, 0.001, times.size)
-    weights = np.full(times.size, 1e6)
-    full = calibrate_rate(CtrCurve(times, noisy, weights)).lam_interval
-    part = calibrate_rate(CtrCurve(times[thin], noisy[thin], weights[thin])).lam_interval
+def test_fewer_measurements_widen_the_interval() -> None:
+    times, thin = np.arange(0, 60.0), np.array([0, 1, 2, 5, 6, 11, 23, 24, 47])
+    levels, weights = noisy_levels(4, times, 0.1, 0.3), np.full(times.size, 1e6)
+    full = calibrate_rate(CtrCurve(times, levels, weights)).lam_interval
+    part = calibrate_rate(CtrCurve(times[thin], levels[thin], weights[thin])).lam_interval
     assert part[1] - part[0] > full[1] - full[0]
     assert part[0] < full[1]
     assert full[0] < part[1]
@@ -100,19 +103,17 @@ def test_leaving_measurements_out_moves_no_exact_fit_and_widens_a_noisy_one() ->
 
 
 @pytest.mark.parametrize("c", [1e-6, 0.3, 1e6])
-def test_the_unit_of_the_levels_does_not_matter(c: float) -> None:
+def test_the_unit_of_levels_does_not_matter(c: float) -> None:
     curve = noisy_curve(1)
     assert curve.weights is not None
     scaled = CtrCurve(curve.times, c * curve.levels, weights=curve.weights / c**2)
     fit, other = calibrate_rate(curve), calibrate_rate(scaled)
-    assert other.lam == pytest.approx(fit.lam, rel=1e-6)
-    assert other.lam_interval == pytest.approx(fit.lam_interval, rel=1e-6)
-    assert other.ratio_interval == pytest.approx(fit.ratio_interval, rel=1e-6)
+    assert_same_fit(other, fit)
     assert other.level0 == pytest.approx(c * fit.level0, rel=1e-6)
     assert other.dispersion == pytest.approx(fit.dispersion, rel=1e-6)
 
 
-def test_counting_two_rounds_as_one_takes_two_steps_at_once() -> None:
+def test_two_rounds_as_one_square_the_decay() -> None:
     curve = noisy_curve(2)
     fit = calibrate_rate(curve)
     halved = calibrate_rate(CtrCurve(curve.times / 2, curve.levels, curve.weights))
@@ -122,15 +123,13 @@ def test_counting_two_rounds_as_one_takes_two_steps_at_once() -> None:
 
 
 @pytest.mark.parametrize("kind", ["weights", "impressions"])
-def test_one_measurement_counts_like_two_of_half_the_size(kind: str) -> None:
-    levels = exact_levels(UNEVEN, 0.2, 0.4) + default_rng(3).normal(0, 0.001, len(UNEVEN))
+def test_one_measurement_counts_like_two_halves(kind: str) -> None:
+    levels = noisy_levels(3)
     size = np.full(len(UNEVEN), 50_000.0)
     whole = calibrate_rate(CtrCurve(UNEVEN, levels, **{kind: size}))
     twice = [np.repeat(column, 2) for column in (np.array(UNEVEN), levels, size / 2)]
     split = calibrate_rate(CtrCurve(twice[0], twice[1], **{kind: twice[2]}))
-    assert split.lam == pytest.approx(whole.lam, rel=1e-6)
-    assert split.lam_interval == pytest.approx(whole.lam_interval, rel=1e-6)
-    assert split.ratio_interval == pytest.approx(whole.ratio_interval, rel=1e-6)
+    assert_same_fit(split, whole)
 
 
 # -- intervals ------------------------------------------------------------------------------
@@ -155,7 +154,7 @@ def brute_force_rests(curve: CtrCurve, lams: FloatArray, ratios: FloatArray) -> 
 
 
 STUDENT_95 = {1: 12.7062, 5: 2.5706}
-"""Two-sided 95 % quantiles of Student's t by degrees of freedom, from the printed table."""
+"""Two-sided 95 % quantiles by degrees of freedom, from the printed table."""
 
 
 @pytest.mark.parametrize(
@@ -170,10 +169,10 @@ STUDENT_95 = {1: 12.7062, 5: 2.5706}
     ],
 )
 @pytest.mark.parametrize("seed", [1, 2])
-def test_intervals_hold_what_brute_force_does_not_reject(
+def test_intervals_agree_with_brute_force(
     times: list[float], lam: float, ratio: float, sigma: float, spare: int | None, seed: int
 ) -> None:
-    levels = exact_levels(times, lam, ratio) + default_rng(seed).normal(0, sigma, len(times))
+    levels = noisy_levels(seed, times, lam, ratio, sigma)
     weights = np.linspace(1, 2, len(times)) / sigma**2
     curve = CtrCurve(times, np.maximum(levels, 0), weights)
     fit = calibrate_rate(curve, estimate_noise=spare is not None)
@@ -188,40 +187,37 @@ def test_intervals_hold_what_brute_force_does_not_reject(
         np.testing.assert_allclose(interval, ends, rtol=0, atol=0.005 * (interval[1] - interval[0]))
 
 
-def test_impressions_weigh_levels_by_the_binomial_variance_of_the_fit() -> None:
+def test_impressions_give_binomial_weights() -> None:
     impressions = np.linspace(300, 900, len(UNEVEN)).round()
     means = exact_levels(UNEVEN, 0.15, 0.05, 0.8)
     levels = default_rng(13).binomial(impressions.astype(np.int64), means) / impressions
     fit = calibrate_rate(CtrCurve(UNEVEN, levels, impressions=impressions))
     fitted = exact_levels(UNEVEN, fit.lam, fit.ratio, fit.level0)
     weighted = calibrate_rate(CtrCurve(UNEVEN, levels, impressions / (fitted * (1 - fitted))))
-    assert fit.lam == pytest.approx(weighted.lam, rel=1e-3)
-    assert fit.lam_interval == pytest.approx(weighted.lam_interval, rel=2e-3)
-    assert fit.ratio_interval == pytest.approx(weighted.ratio_interval, rel=1e-2)
+    assert_same_fit(fit, weighted, rel=1e-3)
 
 
-def test_a_jump_has_an_interval_that_ends_at_one() -> None:
+def test_the_interval_of_a_jump_ends_at_one() -> None:
     clicks = default_rng(5).binomial(5000, exact_levels(UNEVEN, 1.0, 0.5, 0.3))
     fit = calibrate_rate(CtrCurve(UNEVEN, clicks / 5000, impressions=np.full(10, 5000)))
     assert fit.lam_interval[1] == 1.0
     assert 0.8 < fit.lam_interval[0] < fit.lam <= 1.0
 
 
-def test_more_confidence_means_wider_intervals() -> None:
+def test_more_confidence_widens_intervals() -> None:
     half, most, nearly_all = (
         calibrate_rate(noisy_curve(6), confidence=c) for c in (0.5, 0.95, 0.999)
     )
     for inner, outer in ((half, most), (most, nearly_all)):
-        assert outer.lam_interval[0] < inner.lam_interval[0]
-        assert inner.lam_interval[1] < outer.lam_interval[1]
-        assert outer.ratio_interval[0] < inner.ratio_interval[0]
-        assert inner.ratio_interval[1] < outer.ratio_interval[1]
+        for name in ("lam_interval", "ratio_interval"):
+            (low, high), (lower, higher) = getattr(inner, name), getattr(outer, name)
+            assert lower < low < high < higher
 
 
 def fits_of_clicks(
     lam: float, ratio: float, level0: float, n_curves: int, *, estimate_noise: bool = False
 ) -> list[RateCalibration | None]:
-    """Calibrate curves of drawn clicks; None where a curve was refused."""
+    """Calibrate curves of drawn clicks; None where a curve was rejected."""
     rng, fits = default_rng(2024), list[RateCalibration | None]()
     means, impressions = exact_levels(UNEVEN, lam, ratio, level0), np.full(len(UNEVEN), 20_000)
     for _ in range(n_curves):
@@ -234,19 +230,15 @@ def fits_of_clicks(
 
 
 def coverage(fits: Sequence[RateCalibration | None], lam: float, ratio: float) -> FloatArray:
-    """Return how often each interval covered the truth; no curve may have been refused."""
-    kept = [fit for fit in fits if fit is not None]
-    assert len(kept) == len(fits)
-    lams, ratios = (np.array([getattr(f, f"{n}_interval") for f in kept]) for n in ("lam", "ratio"))
-    return np.array(
-        [
-            np.mean((lams[:, 0] <= lam) & (lam <= lams[:, 1])),
-            np.mean((ratios[:, 0] <= ratio) & (ratio <= ratios[:, 1])),
-        ]
-    )
+    """Return how often each interval covered the truth; no curve may have been rejected."""
+    ends = np.array([(fit.lam_interval, fit.ratio_interval) for fit in fits if fit is not None])
+    assert len(ends) == len(fits)
+    truth = np.array([lam, ratio])
+    covered: FloatArray = np.mean((ends[:, :, 0] <= truth) & (truth <= ends[:, :, 1]), axis=0)
+    return covered
 
 
-def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
+def test_intervals_cover_a_few_hundred_curves() -> None:
     fits = fits_of_clicks(0.2, 0.4, 0.06, 300)
     shares = coverage(fits, 0.2, 0.4)
     assert ((shares >= 0.93) & (shares <= 0.97)).all()
@@ -259,7 +251,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
 @pytest.mark.parametrize(
     ("lam", "ratio", "level0"), [(0.2, 0.4, 0.06), (0.05, 0.2, 0.3), (0.3, 3.0, 0.05)]
 )
-def test_intervals_cover_the_truth_over_thousands_of_curves(
+def test_intervals_cover_thousands_of_curves(
     lam: float, ratio: float, level0: float, estimate_noise: bool
 ) -> None:
     fits = fits_of_clicks(lam, ratio, level0, 2000, estimate_noise=estimate_noise)
@@ -268,7 +260,7 @@ def test_intervals_cover_the_truth_over_thousands_of_curves(
 
 
 @pytest.mark.parametrize("estimate_noise", [False, True])
-def test_a_curve_without_effect_is_refused_nineteen_times_in_twenty(estimate_noise: bool) -> None:
+def test_curves_without_effect_are_mostly_refused(estimate_noise: bool) -> None:
     fits = fits_of_clicks(0.2, 1.0, 0.06, 100, estimate_noise=estimate_noise)
     assert sum(fit is not None for fit in fits) <= 5
 
@@ -276,7 +268,7 @@ def test_a_curve_without_effect_is_refused_nineteen_times_in_twenty(estimate_noi
 # -- noise that is not what was stated ------------------------------------------------------
 
 
-def test_understated_noise_shows_in_the_dispersion_and_can_be_estimated() -> None:
+def test_dispersion_shows_understated_noise() -> None:
     told = noisy_curve(7)
     assert told.weights is not None
     understated = CtrCurve(told.times, told.levels, told.weights * 100)
@@ -291,7 +283,7 @@ def test_understated_noise_shows_in_the_dispersion_and_can_be_estimated() -> Non
     assert estimated.lam_interval == pytest.approx(honest.lam_interval, rel=1e-6)
 
 
-def test_a_curve_of_another_form_shows_in_the_dispersion() -> None:
+def test_dispersion_shows_a_curve_of_another_form() -> None:
     times = np.arange(0, 30.0)
     s_shaped = 0.1 + 0.2 / (1 + np.exp(0.6 * (times - 12)))
     fit = calibrate_rate(CtrCurve(times, s_shaped, impressions=np.full(30, 20_000)))
@@ -299,7 +291,7 @@ def test_a_curve_of_another_form_shows_in_the_dispersion() -> None:
     assert fit.dispersion > 5
 
 
-def test_residuals_are_what_the_reported_curve_leaves_over() -> None:
+def test_residuals_are_measured_minus_fitted() -> None:
     curve = noisy_curve(8)
     fit = calibrate_rate(curve)
     fitted = exact_levels(UNEVEN, fit.lam, fit.ratio, fit.level0)
@@ -308,6 +300,10 @@ def test_residuals_are_what_the_reported_curve_leaves_over() -> None:
 
 
 # -- curves that tell nothing ---------------------------------------------------------------
+
+ROUNDS = np.arange(0, 21.0)
+STRAIGHT = 0.06 * (1 - 0.04 * ROUNDS)
+TOO_STRAIGHT = "too straight for an end state"
 
 
 @pytest.mark.parametrize(
@@ -326,24 +322,22 @@ def test_residuals_are_what_the_reported_curve_leaves_over() -> None:
         (CtrCurve([2, 3, 4, 5], [0.3, 0.2, 0.2, 0.2], [1e6] * 4), "starts at round 2"),
         (CtrCurve([0, 90, 99, 150], [0.3, 0.1, 0.1, 0.1], [1e6] * 4), "anything from 0.* to 1;"),
         (CtrCurve([0, 1, 2, 5], [0.30, 0.25, 0.22, 0.21], [2e3] * 4), "anything from"),
+        (CtrCurve(range(100, 200), noisy_levels(9, range(100, 200))), "starts at round 0"),
+        (CtrCurve(ROUNDS, STRAIGHT), TOO_STRAIGHT),
+        (CtrCurve(ROUNDS, STRAIGHT + default_rng(1).normal(0, 0.001, 21)), TOO_STRAIGHT),
+        (CtrCurve(ROUNDS, STRAIGHT, impressions=np.full(21, 100_000)), TOO_STRAIGHT),
+        (CtrCurve(ROUNDS, 0.06 * (1 - (ROUNDS / 21) ** 2)), TOO_STRAIGHT),
     ],
 )
-def test_a_curve_that_does_not_identify_the_rate_is_refused(curve: CtrCurve, reason: str) -> None:
+def test_an_unidentified_curve_is_rejected(curve: CtrCurve, reason: str) -> None:
     with pytest.raises(UnidentifiedCurveError, match=reason):
         calibrate_rate(curve)
 
 
-def test_a_curve_measured_after_it_settled_is_refused() -> None:
-    late = np.arange(100, 200.0)
-    levels = exact_levels(late, 0.2, 0.4) + default_rng(9).normal(0, 0.001, late.size)
-    with pytest.raises(UnidentifiedCurveError, match="starts at round 0"):
-        calibrate_rate(CtrCurve(late, levels))
-
-
-def test_rising_curves_cut_off_early_are_refused_and_whole_ones_are_not() -> None:
+def test_rising_curves_cut_off_early_are_rejected() -> None:
     times, straight = np.arange(0, 100.0), 0
     for seed in range(20):
-        levels = exact_levels(times, 0.03, 2.0) + default_rng(seed).normal(0, 0.001, times.size)
+        levels = noisy_levels(seed, times, 0.03, 2.0)
         try:
             calibrate_rate(CtrCurve(times[:10], levels[:10]))
         except UnidentifiedCurveError as refusal:
@@ -354,7 +348,7 @@ def test_rising_curves_cut_off_early_are_refused_and_whole_ones_are_not() -> Non
     assert straight >= 16
 
 
-def test_a_straight_fall_is_bounded_because_no_end_state_is_below_zero() -> None:
+def test_a_straight_fall_has_an_interval() -> None:
     times = np.arange(0, 10.0)
     levels = 0.06 * (1 - 0.02 * times) + default_rng(12).normal(0, 0.0003, times.size)
     fit = calibrate_rate(CtrCurve(times, levels))
@@ -363,33 +357,15 @@ def test_a_straight_fall_is_bounded_because_no_end_state_is_below_zero() -> None
     assert fit.ratio_interval[0] == 0
 
 
-STRAIGHT = 0.06 * (1 - 0.04 * np.arange(0, 21.0))
-
-
-@pytest.mark.parametrize(
-    "curve",
-    [
-        CtrCurve(np.arange(0, 21.0), STRAIGHT),
-        CtrCurve(np.arange(0, 21.0), STRAIGHT + default_rng(1).normal(0, 0.001, 21)),
-        CtrCurve(np.arange(0, 21.0), STRAIGHT, impressions=np.full(21, 100_000)),
-        CtrCurve(np.arange(0, 21.0), 0.06 * (1 - (np.arange(0, 21.0) / 21) ** 2)),
-    ],
-)
-def test_a_fall_that_never_flattens_is_refused(curve: CtrCurve) -> None:
-    with pytest.raises(UnidentifiedCurveError, match="too straight for an end state"):
-        calibrate_rate(curve)
-
-
-def test_a_fall_towards_zero_is_hardly_ever_taken_for_a_straight_one() -> None:
+def test_a_fall_to_zero_is_not_taken_as_straight() -> None:
     times = np.arange(0, 25.0)
     for seed in range(200):  # one in two thousand, if noise is Gaussian
-        noise = default_rng(seed).normal(0, 0.001, times.size)
-        levels = np.maximum(exact_levels(times, 0.1, 0.0) + noise, 0)
+        levels = np.maximum(noisy_levels(seed, times, 0.1, 0.0), 0)
         assert calibrate_rate(CtrCurve(times, levels)).lam == pytest.approx(0.1, abs=0.01)
 
 
 @pytest.mark.parametrize("scale", [1e300, 1e90, 1e-300])
-def test_levels_too_large_or_small_to_square_are_refused(scale: float) -> None:
+def test_extreme_levels_are_rejected(scale: float) -> None:
     levels = scale * exact_levels(UNEVEN, 0.2, 0.4)
     with pytest.raises(InvalidValueError, match="another unit"):
         calibrate_rate(CtrCurve(UNEVEN, levels))
@@ -399,12 +375,12 @@ def test_levels_too_large_or_small_to_square_are_refused(scale: float) -> None:
 
 
 @pytest.mark.parametrize("scale", [1e29, 1e-27])
-def test_levels_of_any_lesser_size_are_fitted(scale: float) -> None:
+def test_levels_just_within_bounds_are_fitted(scale: float) -> None:
     fit = calibrate_rate(CtrCurve(UNEVEN, scale * exact_levels(UNEVEN, 0.2, 0.4)))
     assert fit.lam == pytest.approx(0.2, abs=1e-6)
 
 
-def test_three_measurements_do_when_their_noise_is_told() -> None:
+def test_three_measurements_do_with_known_noise() -> None:
     fit = calibrate_rate(CtrCurve([0, 3, 20], exact_levels([0, 3, 20], 0.2, 0.4), [1e6] * 3))
     assert fit.lam == pytest.approx(0.2)
     assert fit.dispersion is None
@@ -430,14 +406,14 @@ def test_three_measurements_do_when_their_noise_is_told() -> None:
         ({"times": [0], "levels": [0.1], "weights": [1], "impressions": [1]}, "not both"),
     ],
 )
-def test_a_malformed_curve_is_refused(columns: dict[str, list[float]], reason: str) -> None:
+def test_a_malformed_curve_is_rejected(columns: dict[str, list[float]], reason: str) -> None:
     with pytest.raises(InvalidValueError, match=reason) as caught:
         CtrCurve(**columns)
     assert not isinstance(caught.value, UnidentifiedCurveError)
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, 95, math.nan])
-def test_a_confidence_outside_zero_and_one_is_refused(confidence: float) -> None:
+def test_a_confidence_out_of_range_is_rejected(confidence: float) -> None:
     with pytest.raises(InvalidValueError, match="confidence"):
         calibrate_rate(noisy_curve(1), confidence=confidence)
 
@@ -455,7 +431,7 @@ def test_a_curve_keeps_its_own_numbers() -> None:
 
 
 @pytest.mark.parametrize("c", [1.0, 0.4])
-def test_repeating_one_arm_of_an_instance_tells_its_rate_whatever_the_scale(c: float) -> None:
+def test_the_rate_of_an_instance_in_any_scale(c: float) -> None:
     instance = Instance([0.9, 0.5], [0.2, 0.6], lam=0.07, q0=0.8).scaled(c)
     rounds = np.array([0, 1, 4, 9, 16, 25, 60])
     levels = instance.expected_rewards(np.ones(61, dtype=np.int64))[rounds]
@@ -463,18 +439,12 @@ def test_repeating_one_arm_of_an_instance_tells_its_rate_whatever_the_scale(c: f
     assert fit.lam == pytest.approx(0.07, rel=1e-6)
     assert fit.ratio == pytest.approx(0.6 / 0.8, rel=1e-6)
     assert fit.level0 == pytest.approx(0.5 * 0.8, rel=1e-6)
+    # An instance made from a fit goes on as the real one does.
+    made = Instance([fit.level0], [fit.ratio], fit.lam).expected_rewards([0] * 300)
+    np.testing.assert_allclose(made, instance.expected_rewards([1] * 300), rtol=1e-6)
 
 
-def test_an_instance_made_from_a_fit_goes_on_as_the_real_one_does() -> None:
-    real = Instance([0.5], [0.3], lam=0.04, q0=0.6)
-    arms = np.zeros(300, dtype=np.int64)
-    levels = real.expected_rewards(arms)
-    fit = calibrate_rate(CtrCurve(np.arange(40), levels[:40]))
-    made = Instance([fit.level0], [fit.ratio], fit.lam)
-    np.testing.assert_allclose(made.expected_rewards(arms), levels, rtol=1e-6)
-
-
-def test_levels_averaged_over_windows_of_one_length_tell_the_same_rate() -> None:
+def test_levels_averaged_over_windows_are_fitted() -> None:
     instance = Instance([0.5], [0.3], lam=0.04, q0=0.6)
     windows = instance.expected_rewards(np.zeros(105, dtype=np.int64)).reshape(15, 7)
     fit = calibrate_rate(CtrCurve(7 * np.arange(15), windows.mean(axis=1)))
@@ -482,7 +452,7 @@ def test_levels_averaged_over_windows_of_one_length_tell_the_same_rate() -> None
     assert fit.ratio == pytest.approx(0.5 * 0.3 / windows[0].mean(), rel=1e-6)
 
 
-def test_clicks_drawn_by_the_environment_tell_its_rate() -> None:
+def test_clicks_of_an_environment_tell_its_rate() -> None:
     plugins, n_users, rounds = load_plugins(), 400, 60
     clicks = np.zeros(rounds)
     for user in range(n_users):

@@ -37,7 +37,7 @@ def studied(
     return Study(np.mean(hits, axis=0), error, np.array(p_values))
 
 
-def test_errors_are_near_the_bound_and_intervals_cover_on_a_few_logs() -> None:
+def test_fits_of_a_few_logs_err_and_cover_as_said() -> None:
     study = studied(ADS, n_logs=40, users=150, rows=50, seed=100)
     # With 40 logs an error is known to 11 %, and the coverage of 7 parameters to some 2 %.
     assert (study.error < 1.3).all()
@@ -56,9 +56,7 @@ for_certain = pytest.mark.parametrize(("instance", "q0"), list(CERTAIN.values())
 
 
 @for_certain
-def test_intervals_cover_a_few_logs_whose_probabilities_reach_one(
-    instance: bdes.Instance, q0: float | None
-) -> None:
+def test_intervals_cover_few_certain_logs(instance: bdes.Instance, q0: float | None) -> None:
     # Rows whose probability was clipped at 1 once counted as certain knowledge: 2 to 77 %.
     study = studied(instance, n_logs=20, users=200, rows=20, seed=500, q0=q0)
     assert study.covered.mean() >= 0.88
@@ -67,9 +65,7 @@ def test_intervals_cover_a_few_logs_whose_probabilities_reach_one(
 
 @pytest.mark.slow
 @for_certain
-def test_intervals_cover_logs_whose_probabilities_reach_one(
-    instance: bdes.Instance, q0: float | None
-) -> None:
+def test_intervals_cover_many_certain_logs(instance: bdes.Instance, q0: float | None) -> None:
     study = studied(instance, n_logs=500, users=400, rows=20, seed=4000, q0=q0)
     # At a boundary all intervals reach it, so that they cover more often than elsewhere.
     assert (study.covered >= 0.92).all()
@@ -80,7 +76,7 @@ def test_intervals_cover_logs_whose_probabilities_reach_one(
 FEW = bdes.Instance([0.04, 0.03, 0.02], [0.25, 0.5, 0.75], 0.15)
 
 
-def test_intervals_cover_a_few_logs_with_few_successes() -> None:
+def test_intervals_cover_few_logs_of_few_successes() -> None:
     # Some 17 successes an arm; from the likelihood's curvature b of arm 2 was held in 76 %.
     study = studied(FEW, n_logs=25, users=60, rows=50, seed=900)
     assert study.covered.min() >= 0.85
@@ -89,14 +85,14 @@ def test_intervals_cover_a_few_logs_with_few_successes() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("users", [60, 120, 240, 500])
-def test_intervals_cover_logs_with_few_successes(users: int) -> None:
+def test_intervals_cover_logs_of_few_successes(users: int) -> None:
     study = studied(FEW, n_logs=300, users=users, rows=50, seed=7000)
     assert study.covered.min() >= 0.90
     assert study.covered.mean() >= 0.935
 
 
 @pytest.mark.slow
-def test_errors_are_within_1_3_bounds_and_intervals_cover_93_to_97_percent_of_500_logs() -> None:
+def test_fits_of_500_logs_err_and_cover_as_said() -> None:
     study = studied(ADS, n_logs=500, users=400, rows=50, seed=1000)
     assert (study.error <= 1.3).all()
     assert (study.covered >= 0.93).all()
@@ -114,9 +110,7 @@ def test_errors_are_within_1_3_bounds_and_intervals_cover_93_to_97_percent_of_50
     ],
     ids=["short users", "long users", "a replenishing arm"],
 )
-def test_other_designs_cover_too_and_near_boundaries_no_less(
-    instance: bdes.Instance, users: int, rows: int
-) -> None:
+def test_intervals_cover_other_designs(instance: bdes.Instance, users: int, rows: int) -> None:
     study = studied(instance, n_logs=300, users=users, rows=rows, seed=2000)
     # Where b is near 1, knowing that it is at most 1 makes some intervals cover more often.
     assert (study.covered >= 0.92).all()
@@ -131,7 +125,7 @@ def many_arms(seed: int) -> bdes.Log:
     return simulated_log(world, users=40, rows=50, seed=seed)
 
 
-def test_many_arms_with_few_rows_each_are_no_misfit() -> None:
+def test_many_arms_with_few_rows_are_no_misfit() -> None:
     # The priors' pull on 80 parameters once passed for misfit, in 37 of 100 such logs.
     checks = [bdes.fit(many_arms(seed)).goodness for seed in range(12)]
     assert sum(check.p_value < 0.01 for check in checks) <= 1
@@ -139,7 +133,7 @@ def test_many_arms_with_few_rows_each_are_no_misfit() -> None:
     assert 0.65 < np.mean([check.statistic / check.freedom for check in checks]) < 1.35
 
 
-def test_misfit_is_seen_with_many_arms_and_few_rows_each() -> None:
+def test_misfit_is_seen_with_many_arms() -> None:
     log = many_arms(0)
     # Rewards come and go with the place in a sequence, whatever the arms.
     likely = np.where(np.tile(np.arange(50), 40) % 20 < 10, 0.8, 0.1)
@@ -150,7 +144,7 @@ def test_misfit_is_seen_with_many_arms_and_few_rows_each() -> None:
 # Of 20 arms, more rows: with fewer, profile intervals would take many minutes.
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_arms", "users"), [(3, 40), (10, 20), (20, 100), (40, 40)])
-def test_the_check_raises_a_false_alarm_in_one_of_a_hundred_logs(n_arms: int, users: int) -> None:
+def test_false_alarms_are_one_in_a_hundred(n_arms: int, users: int) -> None:
     rng = np.random.default_rng(n_arms)
     p_values = []
     for seed in range(300):

@@ -6,7 +6,7 @@ import bdes_framework as bdes
 from tests.support.logs import ADS, simulated_log
 
 
-def test_what_a_log_cannot_tell_is_said() -> None:
+def test_warnings_of_logs_that_say_little() -> None:
     rare = bdes.fit(simulated_log(ADS, users=2, rows=30, seed=9))
     assert any(text.startswith("played fewer than 30 times") for text in rare.warnings)
     seldom = bdes.fit(simulated_log(bdes.Instance([0.03, 0.02], [0.3, 0.9], 0.2), 60, 20, seed=9))
@@ -28,7 +28,7 @@ def test_what_a_log_cannot_tell_is_said() -> None:
     assert "b is at its boundary 1 for arm 1" in at_edge
 
 
-def test_rows_that_cannot_have_paid_are_told() -> None:
+def test_rows_that_cannot_have_paid_are_counted() -> None:
     # At state 0 nothing pays; with lam = 0 it stays there.
     said = "paid although the model says they cannot, with this q0 and lam"
     log = bdes.Log([0, 1, 0, 1, 0], [1, 0, 1, 1, 0])
@@ -39,7 +39,7 @@ def test_rows_that_cannot_have_paid_are_told() -> None:
     assert not any(said in text for text in bdes.fit(late, q0=0.0).warnings)
 
 
-def test_a_common_factor_is_told_no_further_than_probabilities_allow() -> None:
+def test_a_common_factor_is_limited() -> None:
     world = bdes.Instance([0.9, 0.3], [0.4, 0.8], 0.3)
     found = bdes.fit(simulated_log(world, 1, 3000, seed=10))
     (text,) = [text for text in found.warnings if "common factor" in text]
@@ -48,7 +48,7 @@ def test_a_common_factor_is_told_no_further_than_probabilities_allow() -> None:
     assert at.b.max() * 0.99 < low < 1 < high < 1.01 / at.r.max()
 
 
-def test_a_log_without_a_state_is_told_so() -> None:
+def test_a_log_without_a_state_is_warned_of() -> None:
     still = simulated_log(bdes.Instance([0.6, 0.3], [0.5, 0.5], 0.0), users=1, rows=5000, seed=3)
     found = bdes.fit(still)
     more = found.evolving.bic - found.stationary.bic
@@ -56,7 +56,7 @@ def test_a_log_without_a_state_is_told_so() -> None:
     assert any(text.startswith(said) for text in found.warnings)
 
 
-def test_no_factor_is_told_to_hundreds_of_digits() -> None:
+def test_factors_are_printed_with_few_digits() -> None:
     warnings = bdes.fit(bdes.Log([0, 1] * 50, [0] * 100)).warnings
     assert any("a factor of over 100 to be found out" in text for text in warnings)
     assert max(map(len, warnings)) < 250
@@ -76,15 +76,13 @@ CONTRADICTED = "the log contradicts the rate that was"
         (bdes.RatePrediction(0.001, 0.1), "predicted: a higher"),
     ],
 )
-def test_a_rate_that_the_log_contradicts_is_warned_of(
-    lam: float | bdes.RatePrediction, side: str
-) -> None:
+def test_a_contradicted_rate_is_warned_of(lam: float | bdes.RatePrediction, side: str) -> None:
     log = simulated_log(ADS, users=600, rows=50, seed=15)
     (warning,) = (text for text in bdes.fit(log, lam=lam).warnings if "contradicts" in text)
     assert warning.startswith(f"{CONTRADICTED} {side}")
 
 
-def test_a_rate_that_is_right_or_at_its_boundary_is_not_warned_of() -> None:
+def test_a_right_rate_is_not_warned_of() -> None:
     for seed in range(20):
         log = simulated_log(ADS, users=200, rows=50, seed=100 + seed)
         for lam in (ADS.lam, bdes.RatePrediction(ADS.lam, 0.1)):

@@ -37,7 +37,7 @@ def as_vector(instance: bdes.Instance) -> FloatArray:
 
 @pytest.mark.parametrize("lam", [0.0, 1e-4, 0.1, 0.7, 1.0])
 @pytest.mark.parametrize("n_arms", [1, 3])
-def test_the_value_is_the_sum_of_the_log_probabilities(n_arms: int, lam: float) -> None:
+def test_value_is_the_sum_of_log_probabilities(n_arms: int, lam: float) -> None:
     instance, arms, rewards = a_log(n_arms, 400, lam, q0=0.8)
     found = bdes.likelihood_of(instance, arms, rewards)
     assert found.value == pytest.approx(plain_value(instance, arms, rewards), rel=1e-12)
@@ -45,7 +45,7 @@ def test_the_value_is_the_sum_of_the_log_probabilities(n_arms: int, lam: float) 
 
 @pytest.mark.parametrize("lam", [1e-3, 0.1, 0.7, 0.999])
 @pytest.mark.parametrize("n_arms", [1, 3])
-def test_the_score_is_the_slope_of_the_value(n_arms: int, lam: float) -> None:
+def test_score_is_the_slope_of_the_value(n_arms: int, lam: float) -> None:
     instance, arms, rewards = a_log(n_arms, 300, lam, q0=0.8)
     found = bdes.likelihood_of(instance, arms, rewards)
     vector, step = as_vector(instance), 1e-6
@@ -61,7 +61,7 @@ def test_the_score_is_the_slope_of_the_value(n_arms: int, lam: float) -> None:
 
 
 @pytest.mark.parametrize("lam", [1e-3, 0.3, 0.95])
-def test_the_information_is_the_weighted_square_of_the_slopes_of_the_means(lam: float) -> None:
+def test_information_is_that_of_the_means(lam: float) -> None:
     instance, arms, rewards = a_log(3, 200, lam, q0=0.8)
     found = bdes.likelihood_of(instance, arms, rewards)
     vector, step = as_vector(instance), 1e-6
@@ -78,7 +78,7 @@ def test_the_information_is_the_weighted_square_of_the_slopes_of_the_means(lam: 
     np.testing.assert_allclose(found.information, expected, rtol=1e-6, atol=1e-4)
 
 
-def test_the_information_is_the_variance_of_the_score() -> None:
+def test_information_is_the_variance_of_the_score() -> None:
     instance, arms, _ = a_log(2, 50, 0.3)
     rng = np.random.default_rng(1)
     means = instance.expected_rewards(arms)
@@ -94,7 +94,7 @@ def test_the_information_is_the_variance_of_the_score() -> None:
     np.testing.assert_allclose(scaled, correlations, atol=0.08)
 
 
-def test_a_sweep_that_stops_and_goes_on_equals_one_sweep() -> None:
+def test_a_resumed_sweep_equals_one_sweep() -> None:
     instance, arms, rewards = a_log(4, 500, 0.05)
     starts = np.array([0, 120, 121, 400])
     whole = bdes.likelihood_of(instance, arms, rewards, starts)
@@ -112,7 +112,7 @@ def test_a_sweep_that_stops_and_goes_on_equals_one_sweep() -> None:
     np.testing.assert_allclose(total, whole.information, rtol=1e-9)
 
 
-def test_many_short_users_have_their_joint_likelihood() -> None:
+def test_likelihood_of_users_is_their_sum() -> None:
     instance, arms, rewards = a_log(3, 600, 0.2)
     starts = np.arange(0, 600, 7)
     joint = bdes.likelihood_of(instance, arms, rewards, starts)
@@ -125,7 +125,7 @@ def test_many_short_users_have_their_joint_likelihood() -> None:
     np.testing.assert_allclose(joint.information, total, rtol=1e-9, atol=1e-12)
 
 
-def test_the_value_alone_is_the_same_value() -> None:
+def test_value_alone_is_the_same_value() -> None:
     instance, arms, rewards = a_log(3, 300, 0.2)
     starts = np.array([0, 100])
     value, last = bdes.sweep_log_likelihood(
@@ -137,7 +137,7 @@ def test_the_value_alone_is_the_same_value() -> None:
 
 @pytest.mark.parametrize("n", [1, 7])
 @pytest.mark.parametrize("binary", [True, False])
-def test_many_instances_at_once_give_the_bits_of_each_alone(n: int, binary: bool) -> None:
+def test_many_instances_give_the_bits_of_each(n: int, binary: bool) -> None:
     _, arms, rewards = a_log(3, 301, 0.2)
     rng = np.random.default_rng(n)
     if not binary:
@@ -147,14 +147,12 @@ def test_many_instances_at_once_give_the_bits_of_each_alone(n: int, binary: bool
     q[:] = starts
     bdes.sweep_log_likelihoods(arms, rewards, r, b, lam, q, totals)
     for i in range(n):
-        alone = bdes.sweep_log_likelihood(
-            arms, rewards, np.empty(0, np.int64), r[:, i].copy(), b[:, i].copy(), lam[i], 1.0,
-            starts[i],
-        )  # fmt: skip
+        at = (r[:, i].copy(), b[:, i].copy(), lam[i], 1.0, starts[i])
+        alone = bdes.sweep_log_likelihood(arms, rewards, np.empty(0, np.int64), *at)
         assert alone == (totals[i], q[i])
 
 
-def test_compact_rows_and_fractional_rewards_are_taken() -> None:
+def test_compact_rows_and_fractions_are_accepted() -> None:
     instance, arms, rewards = a_log(3, 300, 0.2)
     compact = bdes.likelihood_of(instance, arms.astype(np.int16), rewards.astype(np.int8))
     assert compact.value == bdes.likelihood_of(instance, arms, rewards).value
@@ -164,14 +162,14 @@ def test_compact_rows_and_fractional_rewards_are_taken() -> None:
 
 
 @pytest.mark.parametrize(("of_arms", "of_rewards"), [(">i4", "f2"), ("u2", "longdouble")])
-def test_numbers_of_any_kind_are_taken(of_arms: str, of_rewards: str) -> None:
+def test_numbers_of_any_dtype_are_accepted(of_arms: str, of_rewards: str) -> None:
     instance, arms, rewards = a_log(3, 60, 0.2)
     value = bdes.likelihood_of(instance, arms, rewards).value
     other = bdes.likelihood_of(instance, arms.astype(of_arms), rewards.astype(of_rewards))
     assert other.value == value
 
 
-def test_lists_and_truth_values_are_taken_as_arrays_are() -> None:
+def test_lists_and_booleans_are_accepted() -> None:
     instance, arms, rewards = a_log(3, 60, 0.2)
     value = bdes.likelihood_of(instance, arms, rewards, np.array([0, 20])).value
     assert bdes.likelihood_of(instance, arms.tolist(), rewards.tolist(), [0, 20]).value == value
@@ -197,7 +195,7 @@ def test_lists_and_truth_values_are_taken_as_arrays_are() -> None:
         ([0, 1], [0, 1], [1, 1], "starts must increase"),
     ],
 )
-def test_rows_that_cannot_be_swept_are_refused(
+def test_bad_rows_are_rejected(
     arms: list[int], rewards: list[float], starts: list[int] | None, message: str
 ) -> None:
     instance = bdes.Instance([0.5, 0.5, 0.5], [0.5, 0.5, 0.5], 0.1)
@@ -205,7 +203,7 @@ def test_rows_that_cannot_be_swept_are_refused(
         bdes.likelihood_of(instance, arms, rewards, starts)
 
 
-def test_a_state_of_other_arms_is_refused() -> None:
+def test_a_state_of_other_arms_is_rejected() -> None:
     instance, arms, rewards = a_log(3, 10, 0.2)
     with pytest.raises(bdes.InvalidValueError, match=r"must come from fresh_state\(3, q0\)"):
         bdes.likelihood_of(instance, arms, rewards, state=bdes.fresh_state(2, 1.0))

@@ -25,10 +25,11 @@ import bdes_framework as bdes
         (([0, 1], [0, 1], [0, 0]), "must increase"),
         (([0, 1], [0, 1], [0], ["a"]), "has no name"),
         (([0, 1], [0, 1], [0], ["a", "a"]), "same name"),
+        (([0], [1], [0], []), "names: expected one text per arm, got none"),
         (([0, 1], [0, 1], [0], "ab"), "names: expected one text per arm, got 'ab'"),
     ],
 )
-def test_a_malformed_log_is_refused(arguments: tuple[object, ...], message: str) -> None:
+def test_a_malformed_log_is_rejected(arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(bdes.InvalidValueError, match=message):
         bdes.Log(*arguments)  # type: ignore[arg-type]
 
@@ -64,7 +65,7 @@ def test_a_log_cannot_be_changed_from_outside() -> None:
         ([{}, {1: 2}, {}], "numbers or text"),
     ],
 )
-def test_users_that_are_none_are_refused(users: list[object], message: str) -> None:
+def test_bad_users_are_rejected(users: list[object], message: str) -> None:
     with pytest.raises(bdes.InvalidValueError, match=message):
         bdes.Log.of_users(users, [0, 0, 0], [1, 1, 1])  # type: ignore[arg-type]
     with pytest.raises(bdes.InvalidValueError, match="arms"):
@@ -78,7 +79,7 @@ def test_users_must_stand_together() -> None:
     assert (named.n_arms, named.n_sequences) == (2, 1)
 
 
-def test_a_view_of_what_others_can_write_to_is_copied() -> None:
+def test_a_view_of_writable_rows_is_copied() -> None:
     theirs = np.zeros(3, dtype=np.int32)
     view = theirs.view()
     view.flags.writeable = False
@@ -89,14 +90,9 @@ def test_a_view_of_what_others_can_write_to_is_copied() -> None:
     assert np.shares_memory(part.arms, log.arms)
 
 
-def test_a_log_from_a_pickle_cannot_be_changed_either() -> None:
+def test_an_unpickled_log_is_read_only() -> None:
     log = bdes.Log([0, 1, 0], [1, 0, 1], starts=[0, 2], names=["loud", "calm"])
     again = pickle.loads(pickle.dumps(log))
     assert (again.names, again.starts.tolist()) == (log.names, [0, 2])
     assert again.arms.tolist() == [0, 1, 0]
     assert not any(part.flags.writeable for part in (again.arms, again.rewards, again.starts))
-
-
-def test_no_names_at_all_are_refused() -> None:
-    with pytest.raises(bdes.InvalidValueError, match="names: expected one text per arm, got none"):
-        bdes.Log([0], [1], names=[])

@@ -2,6 +2,7 @@
 
 import io
 import tempfile
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,11 @@ def read(folder: Path, text: str, columns: bdes.Columns = COLUMNS) -> bdes.Log:
     return bdes.read_log(folder / "log.csv", columns)
 
 
-def test_users_become_sequences_and_arms_are_numbered_by_name(tmp_path: Path) -> None:
+def rows_of(log: bdes.Log) -> list[list[int]]:
+    return [log.arms.tolist(), log.rewards.tolist(), log.starts.tolist()]
+
+
+def test_users_are_sequences_arms_sorted_by_name(tmp_path: Path) -> None:
     log = read(tmp_path, HEAD + "u2,1,b,0\nu2,2,a,1\nu1,1,10,1\nu1,5,9,0\n")
     assert log.names == ("9", "10", "a", "b")
     assert log.arms.tolist() == [3, 2, 1, 0]
@@ -29,19 +34,17 @@ def test_users_become_sequences_and_arms_are_numbered_by_name(tmp_path: Path) ->
 
 def test_chunks_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
-    rows = [f"{user},{time},x{rng.integers(5)},{rng.integers(2)}" for user in range(9)
-            for time in range(11)]  # fmt: skip
+    places = product(range(9), range(11))
+    rows = [f"{user},{time},x{rng.integers(5)},{rng.integers(2)}" for user, time in places]
     text = HEAD + "\n".join(rows) + "\n"
     whole = read(tmp_path, text)
+    assert whole.starts.tolist() == list(range(0, 99, 11))
     for size in (1, 2, 7, 50):
         monkeypatch.setattr(readers, "CSV_CHUNK", size)
-        parts = read(tmp_path, text)
-        assert parts.arms.tolist() == whole.arms.tolist()
-        assert parts.rewards.tolist() == whole.rewards.tolist()
-        assert parts.starts.tolist() == whole.starts.tolist() == list(range(0, 99, 11))
+        assert rows_of(read(tmp_path, text)) == rows_of(whole)
 
 
-def test_without_user_and_order_the_file_is_one_sequence(tmp_path: Path) -> None:
+def test_without_users_a_file_is_one_sequence(tmp_path: Path) -> None:
     log = read(tmp_path, "arm,reward,more\n0,1,x\n1,0,y\n", bdes.Columns())
     assert (log.n_sequences, log.n_rows, log.names) == (1, 2, ("0", "1"))
 
@@ -62,7 +65,7 @@ def test_without_user_and_order_the_file_is_one_sequence(tmp_path: Path) -> None
         HEAD + "u,1700000000000000000,a,1\nu,1700000000000000001,a,0\n",  # nanoseconds
     ],
 )
-def test_files_as_tools_write_them_are_taken(tmp_path: Path, text: str) -> None:
+def test_files_as_tools_write_them_are_read(tmp_path: Path, text: str) -> None:
     log = read(tmp_path, text)
     assert log.names == ("a",)
     assert log.rewards.tolist() == [1, 0]
@@ -121,7 +124,7 @@ def test_files_as_tools_write_them_are_taken(tmp_path: Path, text: str) -> None:
     ],
 )
 @pytest.mark.parametrize("chunk", [1, 1000])
-def test_a_bad_row_is_refused_by_its_line(
+def test_a_bad_row_is_named_by_its_line(
     tmp_path: Path, rows: str, message: str, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readers, "CSV_CHUNK", chunk)
@@ -129,7 +132,7 @@ def test_a_bad_row_is_refused_by_its_line(
         read(tmp_path, HEAD + rows)
 
 
-def test_the_arm_s_column_is_not_the_user_s(tmp_path: Path) -> None:
+def test_too_many_arms_are_rejected(tmp_path: Path) -> None:
     rows = "".join(f"u,{i},arm{i},1\n" for i in range(1001))
     with pytest.raises(
         bdes.InvalidValueError, match=r"line 1002: over 1,000 arms, .* is 'ad' the arm's column"
@@ -137,16 +140,18 @@ def test_the_arm_s_column_is_not_the_user_s(tmp_path: Path) -> None:
         read(tmp_path, HEAD + rows)
 
 
-def test_missing_and_doubled_columns_and_files_are_told(tmp_path: Path) -> None:
-    with pytest.raises(bdes.InvalidValueError, match=r"no column 'clik'\. Did you mean 'click'"):
-        read(tmp_path, HEAD, bdes.Columns(arm="ad", reward="clik"))
-    with pytest.raises(bdes.InvalidValueError, match=r"two columns 'ad'$"):
-        read(tmp_path, "ad,ad,click\n", bdes.Columns(arm="ad", reward="click"))
-    with pytest.raises(bdes.InvalidValueError, match=r"cannot read nowhere\.csv: No such file"):
-        bdes.read_log(tmp_path / "nowhere.csv")
-    (tmp_path / "latin.csv").write_bytes(b"arm,reward\n\xe9,1\n")
-    with pytest.raises(bdes.InvalidValueError, match=r"line 2: is not CSV: it is not UTF-8"):
-        bdes.read_log(tmp_path / "latin.csv")
+@pytest.mark.parametrize(
+    ("text", "columns", "message"),
+    [
+        (HEAD, bdes.Columns("ad", "clik"), r"no column 'clik'\. Did you mean 'click'"),
+        ("ad,ad,click\n", bdes.Columns("ad", "click"), r"two columns 'ad'$"),
+    ],
+)
+def test_bad_columns_are_named(
+    tmp_path: Path, text: str, columns: bdes.Columns, message: str
+) -> None:
+    with pytest.raises(bdes.InvalidValueError, match=message):
+        read(tmp_path, text, columns)
 
 
 FIRST_BAD = [
@@ -163,7 +168,7 @@ FIRST_BAD = [
 @pytest.mark.parametrize("chunk", [1, 3, 1000])
 @pytest.mark.parametrize(("first", "message"), FIRST_BAD)
 @pytest.mark.parametrize("second", [row for row, _ in FIRST_BAD])
-def test_of_two_bad_lines_the_first_is_told(
+def test_of_two_bad_lines_the_first_is_named(
     tmp_path: Path,
     first: bytes,
     second: bytes,
@@ -179,7 +184,7 @@ def test_of_two_bad_lines_the_first_is_told(
         bdes.read_log(tmp_path / "log.csv", COLUMNS)
 
 
-def test_a_badly_encoded_line_far_down_is_told_by_its_number(tmp_path: Path) -> None:
+def test_a_badly_encoded_line_is_numbered(tmp_path: Path) -> None:
     rows = b"".join(b"u,%d,a,1\n" % time for time in range(5000))
     text = HEAD.encode() + rows + b"u,5000,\xff,1\n" + rows
     (tmp_path / "log.csv").write_bytes(text)
@@ -187,17 +192,18 @@ def test_a_badly_encoded_line_far_down_is_told_by_its_number(tmp_path: Path) -> 
         bdes.read_log(tmp_path / "log.csv", COLUMNS)
 
 
-def test_white_space_around_cells_is_no_part_of_them(tmp_path: Path) -> None:
+def test_white_space_around_cells_is_removed(tmp_path: Path) -> None:
     log = read(tmp_path, HEAD + "u , 1, a, 1\nu,2,a ,0\n u,3,\ta, 1 \nv, 1,b, 0\n")
     assert log.names == ("a", "b")
     assert log.rewards.tolist() == [1, 0, 1, 0]
     assert log.starts.tolist() == [0, 3]
 
 
-def test_moments_are_told_apart_to_the_nanosecond(tmp_path: Path) -> None:
-    times = ["2024-01-01T00:00:00.123456788Z", "2024-01-01T00:00:00.123456789Z",
-             "2024-01-01T00:00:00.12345679Z", "9999-01-01T00:00Z"]  # fmt: skip
-    log = read(tmp_path, HEAD + "".join(f"u,{time},a,1\n" for time in times))
+def test_timestamps_are_exact_to_the_nanosecond(tmp_path: Path) -> None:
+    times = [f"2024-01-01T00:00:00.{part}Z" for part in ("123456788", "123456789", "12345679")]
+    log = read(
+        tmp_path, HEAD + "".join(f"u,{time},a,1\n" for time in [*times, "9999-01-01T00:00Z"])
+    )
     assert log.n_rows == 4
 
 
@@ -210,10 +216,7 @@ def test_parquet_says_the_same_as_csv(tmp_path: Path) -> None:
     moments = pa.array([1, 2, 1], pa.timestamp("ns"))
     for order in (pa.array([1, 2, 1]), moments, pa.array([0.1, 0.2, 0.1])):
         pq.write_table(pa.table({**columns, "time": order}), tmp_path / "log.parquet")
-        log = bdes.read_log(tmp_path / "log.parquet", COLUMNS)
-        assert log.arms.tolist() == csv_log.arms.tolist()
-        assert log.rewards.tolist() == csv_log.rewards.tolist()
-        assert log.starts.tolist() == csv_log.starts.tolist()
+        assert rows_of(bdes.read_log(tmp_path / "log.parquet", COLUMNS)) == rows_of(csv_log)
     for order, message in (
         (pa.array([1, None, 1]), "row 2: has no value in column 'time'"),
         (pa.array([0.5, float("nan"), 1]), "row 2: has no value in column 'time'"),
@@ -249,12 +252,12 @@ def test_an_open_file_is_read_and_left_open() -> None:
         bdes.read_log(io.BytesIO(b"arm,reward\na,2\n"))
 
 
-def test_a_file_that_is_open_as_text_is_refused() -> None:
+def test_a_file_open_as_text_is_rejected() -> None:
     with pytest.raises(bdes.InvalidValueError, match="log is open as text: open it in binary mode"):
         bdes.read_log(io.StringIO("arm,reward\n0,1\n"))  # type: ignore[arg-type]
 
 
-def test_columns_that_are_not_used_are_told(tmp_path: Path) -> None:
+def test_unused_columns_are_reported(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(",arm, user ,reward,when\n0,0,a,1,7\n")
     unused: list[str] = []
     bdes.read_log(tmp_path / "log.csv", on_unused=unused.extend)
@@ -264,6 +267,8 @@ def test_columns_that_are_not_used_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (None, r"cannot read log\.csv: No such file"),
+        (b"arm,reward\n\xe9,1\n", "line 2: is not CSV: it is not UTF-8"),
         (b"", "log.csv: is empty"),
         (b"\xef\xbb\xbf", "log.csv: is empty"),
         (b"\n\n", "log.csv: is empty"),
@@ -273,33 +278,35 @@ def test_columns_that_are_not_used_are_told(tmp_path: Path) -> None:
         (b"BZh91AY", "log.csv is compressed: pipe it through bzcat into 'bdes fit -'"),
     ],
 )
-def test_a_file_that_is_no_csv_is_told_for_what_it_is(
-    tmp_path: Path, content: bytes, message: str
+def test_a_file_that_is_not_csv_is_rejected(
+    tmp_path: Path, content: bytes | None, message: str
 ) -> None:
-    (tmp_path / "log.csv").write_bytes(content)
+    if content is not None:
+        (tmp_path / "log.csv").write_bytes(content)
     with pytest.raises(bdes.InvalidValueError, match=message):
         bdes.read_log(tmp_path / "log.csv")
 
 
-def test_a_folder_is_called_a_folder(tmp_path: Path) -> None:
+def test_a_folder_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(bdes.InvalidValueError, match="it is a folder, not a file"):
         bdes.read_log(tmp_path)
 
 
-def test_a_column_has_one_role() -> None:
-    with pytest.raises(bdes.InvalidValueError, match="'ad' cannot be both the arm and the user"):
-        bdes.Columns(arm="ad", user="ad")
-    with pytest.raises(bdes.InvalidValueError, match="'ad' cannot be both the arm and the reward"):
-        bdes.Columns(arm="ad", reward=" ad")
+@pytest.mark.parametrize(
+    ("roles", "other"), [({"arm": "ad", "user": "ad"}, "user"), ({"reward": " arm"}, "reward")]
+)
+def test_a_column_has_one_role(roles: dict[str, str], other: str) -> None:
+    with pytest.raises(bdes.InvalidValueError, match=f"cannot be both the arm and the {other}"):
+        bdes.Columns(**roles)
 
 
-def test_the_rows_of_a_file_are_mapped_not_copied(tmp_path: Path) -> None:
+def test_rows_are_mapped_not_copied(tmp_path: Path) -> None:
     log = read(tmp_path, HEAD + "u,1,a,1\nu,2,a,0\n")
     assert isinstance(log.arms.base, np.memmap)
     assert np.shares_memory(log.first(1).rewards, log.rewards)
 
 
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     resource = pytest.importorskip("resource")
     (tmp_path / "log.csv").write_text("arm,reward\n" + "0,1\n" * 5000)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -313,9 +320,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_no_place_for_temporary_files_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_temporary_folder_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     with pytest.raises(bdes.InvalidValueError, match=r"cannot keep the rows in .*nowhere: No such"):
         bdes.read_log(io.BytesIO(b"arm,reward\na,1\n"))
@@ -324,13 +329,13 @@ def test_no_place_for_temporary_files_is_told(
 def test_progress_goes_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers, "CSV_CHUNK", 2)
     (tmp_path / "log.csv").write_text("arm,reward\n" + "0,1\n" * 10)
-    told: list[float] = []
-    bdes.read_log(tmp_path / "log.csv", on_progress=told.append)
-    assert told == sorted(told)
-    assert told[-1] == 1.0
+    seen: list[float] = []
+    bdes.read_log(tmp_path / "log.csv", on_progress=seen.append)
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
 
 
-def test_users_whose_hashes_meet_are_still_two(tmp_path: Path) -> None:
+def test_users_of_one_hash_are_still_two(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
