@@ -121,15 +121,10 @@ def _bars(base: alt.Chart, title: str, width: float, colour: alt.Color, low: str
     return bars
 
 
-def _dots(base: alt.Chart, size: int, **encoding: Any) -> alt.Chart:
-    dots: alt.Chart = base.mark_point(filled=True, size=size, opacity=1).encode(**encoding)
+def _dots(base: alt.Chart, size: int, opacity: float = 1, **encoding: Any) -> alt.Chart:
+    """Return points; invisible ones, larger than a line, are something to point at."""
+    dots: alt.Chart = base.mark_point(filled=True, size=size, opacity=opacity).encode(**encoding)
     return dots
-
-
-def _touch(base: alt.Chart, size: int, **encoding: Any) -> alt.Chart:
-    """Return invisible points, larger than a line: something to point at."""
-    touch: alt.Chart = base.mark_point(size=size, opacity=0, filled=True).encode(**encoding)
-    return touch
 
 
 def _interval_tips(measure: str) -> list[alt.Tooltip]:
@@ -150,7 +145,7 @@ def regret(policies: Sequence[str], measure: str, *, legend: Sequence[str] = ())
     )
     line = base.mark_line(strokeWidth=2.2).encode(y=value, color=colour, **_dash(policies))
     tips = [alt.Tooltip("round:Q", format=","), *_interval_tips(measure)]
-    touch = _touch(base, 160, y=value, color=colour, tooltip=tips)
+    touch = _dots(base, 160, opacity=0, y=value, color=colour, tooltip=tips)
     return _layers(band, line, touch, _policy_names(base, measure, colour))
 
 
@@ -239,7 +234,7 @@ def state() -> Layered:
         alt.Tooltip("highest:Q", format=".3f"),
     ]
     line = base.mark_line(strokeWidth=1.8).encode(y=y, color=colour)
-    return _layers(band, line, _touch(base, 120, y=y, tooltip=tips))
+    return _layers(band, line, _dots(base, 120, opacity=0, y=y, tooltip=tips))
 
 
 def arms(names: Sequence[str]) -> alt.Chart:

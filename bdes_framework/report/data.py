@@ -19,11 +19,8 @@ from bdes_framework.experiment.summary import (
     estimate,
     summarise,
 )
-from bdes_framework.report.labels import clipped, numbered, shown_names, spread
+from bdes_framework.report.labels import Row, clipped, numbered, shown_names, spread
 from bdes_framework.report.slopes import Promise, SlopeFit, table_1
-
-Row = dict[str, Any]
-"""A row of a chart's data: names to strings and numbers."""
 
 MAX_POINTS = 60
 """Checkpoints a curve keeps; more cannot be told apart in a chart."""
@@ -152,7 +149,7 @@ def curve_rows(data: RunData, panel: Panel, points: int = MAX_POINTS) -> list[Ro
     rows: list[Row] = []
     for result in data.results_of(panel):
         curves = data.run.curves(panel.environment, result.policy, panel.horizon)
-        mean, half = _mean_and_half_width(_measured(curves, panel.measure))
+        mean, half = _mean_and_half_width(curves, panel.measure)
         columns = (curves.checkpoints, mean, mean - half, mean + half)
         kept = _thinned(curves.checkpoints.size, points)
         rows += [
@@ -167,14 +164,11 @@ def _names(data: RunData, result: Result) -> Row:
     return {"environment": environment, "policy": data.policy_names[result.policy]}
 
 
-def _measured(curves: Curves, measure: str) -> FloatArray:
-    if measure == REGRET and curves.regret is not None:
-        return curves.regret
-    average: FloatArray = curves.means / curves.checkpoints
-    return average
-
-
-def _mean_and_half_width(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _mean_and_half_width(curves: Curves, measure: str) -> tuple[FloatArray, FloatArray]:
+    """Return the mean over replications at each checkpoint, and half its 95 % interval."""
+    has_regret = measure == REGRET and curves.regret is not None
+    values = curves.regret if has_regret else curves.means / curves.checkpoints
+    assert values is not None
     mean = values.mean(axis=0)
     n = len(values)
     if n == 1:

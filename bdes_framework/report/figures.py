@@ -11,7 +11,6 @@ from bdes_framework.report.data import (
     MAX_POINTS,
     REGRET,
     Panel,
-    Row,
     RunData,
     curve_rows,
     final_rows,
@@ -19,7 +18,7 @@ from bdes_framework.report.data import (
     lam_rows,
     loglog_rows,
 )
-from bdes_framework.report.labels import place_names
+from bdes_framework.report.labels import Row, place_names
 from bdes_framework.report.slopes import SlopeFit
 from bdes_framework.report.trajectories import Trajectory
 

@@ -6,6 +6,9 @@ from typing import Any
 
 from bdes_framework._internal.text import ascii_controls
 
+Row = dict[str, Any]
+"""A row of a chart's data: names to strings and numbers."""
+
 MAX_NAME = 40
 MAX_TEXT = 200
 
@@ -45,18 +48,16 @@ def clipped(text: str, limit: int = MAX_TEXT) -> str:
     return line if len(line) <= limit and len(text) <= 2 * limit else line[: limit - 1] + "…"
 
 
-def place_names(
-    rows: list[dict[str, Any]], by: str = "environment", x: str = "round"
-) -> list[dict[str, Any]]:
+def place_names(rows: list[Row], by: str = "environment", x: str = "round") -> list[Row]:
     """Set ``label_at`` of each policy's last row: the height of its name beside the chart.
 
     ``by`` is the column that tells panels apart, ``x`` the one on the horizontal axis.
     """
-    panels: dict[str, list[dict[str, Any]]] = {}
+    panels: dict[str, list[Row]] = {}
     for row in rows:
         panels.setdefault(row[by], []).append(row)
     for panel in panels.values():
-        last: dict[str, dict[str, Any]] = {}
+        last: dict[str, Row] = {}
         for row in panel:
             if row["policy"] not in last or row[x] > last[row["policy"]][x]:
                 last[row["policy"]] = row

@@ -13,7 +13,6 @@ from bdes_framework.report import charts
 from bdes_framework.report.data import (
     REWARD,
     Panel,
-    Row,
     RunData,
     common_measure,
     curve_rows,
@@ -22,7 +21,7 @@ from bdes_framework.report.data import (
     lam_rows,
     loglog_rows,
 )
-from bdes_framework.report.labels import place_names
+from bdes_framework.report.labels import Row, place_names
 from bdes_framework.report.slopes import fit_slopes
 from bdes_framework.report.trajectories import replay_trajectories
 

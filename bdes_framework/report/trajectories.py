@@ -12,7 +12,8 @@ from bdes_framework._internal.text import one_line
 from bdes_framework.errors import BdesError
 from bdes_framework.experiment.cell import Cell
 from bdes_framework.experiment.replay import ReplayError, experiment_of, replay_cell
-from bdes_framework.report.data import Row, RunData
+from bdes_framework.report.data import RunData
+from bdes_framework.report.labels import Row
 from bdes_framework.simulation.loop import Trace
 
 BINS = 120

@@ -1,72 +1,45 @@
 """``bdes report`` and ``bdes plot``: what they write, and their errors."""
 
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bdes_framework.cli import main
+from tests.support.command import bdes
 
-Bdes = Callable[..., tuple[int, str, str]]
-
-BOTH = pytest.mark.parametrize(
-    "command", [["report"], ["plot", "--chart", "regret", "-o", "x.svg"]]
-)
+PLOT = "plot --chart"
 
 
-@pytest.fixture
-def bdes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Bdes:
-    """Return the command line, in this process: exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["bdes", *map(str, arguments)])
-        code: object = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        assert isinstance(code, int)
-        return code, *capsys.readouterr()
-
-    return run
-
-
-def test_report_is_written_again_at_its_path(
-    bdes: Bdes, plain: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(plain.parent)
+def test_report_is_written_again_at_its_path(plain: Path) -> None:
     for _ in range(2):
-        assert bdes("report", "run", "--paths", 1) == (0, "run/report.html\n", "")
+        done = bdes("report", "run", "--paths", "1", cwd=plain.parent)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "run/report.html\n", "")
     assert "<title>plain</title>" in (plain / "report.html").read_text()
     assert not list(plain.glob("*.tmp"))
 
 
-def test_report_keeps_foreign_files_unless_asked(bdes: Bdes, plain: Path, tmp_path: Path) -> None:
+def test_report_keeps_foreign_files_unless_asked(plain: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine.html"
     mine.write_text("my own page")
-    code, _, error = bdes("report", plain, "--out", mine, "--paths", 0)
-    assert code == 2
-    assert "is no report; --overwrite replaces it" in error
+    command = "report", str(plain), "--out", str(mine), "--paths", "0"
+    done = bdes(*command)
+    assert done.returncode == 2
+    assert "is no report; --overwrite replaces it" in done.stderr
     assert mine.read_text() == "my own page"
-    assert bdes("report", plain, "--out", mine, "--paths", 0, "--overwrite")[0] == 0
+    assert bdes(*command, "--overwrite").returncode == 0
     assert "<title>plain</title>" in mine.read_text()
 
 
-@BOTH
+@pytest.mark.parametrize("command", ["report", f"{PLOT} regret -o x.svg"])
 @pytest.mark.parametrize("missing", ["altair", "jinja2", "vl_convert"])
 def test_missing_extra_is_named(
-    bdes: Bdes, command: list[str], missing: str, plain: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, missing: str, plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "bdes_framework.cli.report.find_spec", lambda name: None if name == missing else name
     )
-    code, _, error = bdes(*command, plain)
-    assert code == 2
-    assert f"charts need {missing}: install 'bdes-framework[report]'" in error
+    done = bdes(*command.split(), str(plain))
+    assert done.returncode == 2
+    assert f"charts need {missing}: install 'bdes-framework[report]'" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -79,24 +52,23 @@ def test_missing_extra_is_named(
         ("gap", ["proven gap / benchmark"]),
     ],
 )
-def test_plot_names_axes_in_svg(bdes: Bdes, chart: str, words: list[str], plain: Path) -> None:
-    assert bdes("plot", plain, "--chart", chart, "-o", "x.svg") == (0, "wrote x.svg\n", "")
-    assert [word for word in words if word not in Path("x.svg").read_text()] == []
+def test_plot_names_axes_in_svg(chart: str, words: list[str], plain: Path, tmp_path: Path) -> None:
+    done = bdes("plot", str(plain), "--chart", chart, "-o", "x.svg", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "wrote x.svg\n", "")
+    assert [word for word in words if word not in (tmp_path / "x.svg").read_text()] == []
 
 
-def test_plot_draws_across_lam_as_png(bdes: Bdes, hostile: Path) -> None:
-    assert bdes("plot", hostile, "--chart", "lam", "-o", "lam.png")[0] == 0
-    assert Path("lam.png").read_bytes().startswith(b"\x89PNG")
-
-
-PLOT = "plot --chart"
+def test_plot_draws_across_lam_as_png(hostile: Path, tmp_path: Path) -> None:
+    file = tmp_path / "lam.png"
+    assert bdes("plot", str(hostile), "--chart", "lam", "-o", str(file)).returncode == 0
+    assert file.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
     ("which", "command", "words"),
     [
-        (None, "report", "is not a run"),
-        (None, f"{PLOT} regret -o x.svg", "is not a run"),
+        ("tmp_path", "report", "is not a run"),
+        ("tmp_path", f"{PLOT} regret -o x.svg", "is not a run"),
         ("plain", "report --out no/where.html --paths 0", "cannot write"),
         ("plain", f"{PLOT} lam -o x.svg", "differ in lam alone"),
         ("plain", f"{PLOT} regret -o x.pdf", "must end in .svg or .png"),
@@ -107,9 +79,9 @@ PLOT = "plot --chart"
     ],
 )
 def test_wrong_request_exits_2_and_writes_nothing(
-    bdes: Bdes, which: str | None, command: str, words: str, request: pytest.FixtureRequest
+    which: str, command: str, words: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    code, _, error = bdes(*command.split(), request.getfixturevalue(which) if which else "nowhere")
-    assert code == 2
-    assert words in error
-    assert list(Path().iterdir()) == []
+    done = bdes(*command.split(), str(request.getfixturevalue(which)), cwd=tmp_path)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert list(tmp_path.iterdir()) == []
