@@ -152,12 +152,16 @@ def needs(name: str, compute: Callable[[Instance, int], object]) -> None:
     subject.variant(name, Good, plan=plan)
 
 
-def a_short_horizon(instance: Instance, horizon: int) -> None:
-    if horizon >= 40:
-        raise InvalidValueError("cannot plan so far ahead")
+def at_most(longest: int, message: str) -> Callable[[Instance, int], None]:
+    def compute(instance: Instance, horizon: int) -> None:
+        if horizon > longest:
+            raise InvalidValueError(message)
+
+    return compute
 
 
-needs("plans-ordinary-instances.rejects", a_short_horizon)
+needs("wrong.rejects-everything", at_most(0, "nothing suits me"))
+needs("plans-ordinary-instances.rejects", at_most(39, "cannot plan so far ahead"))
 needs("plans-a-single-round", lambda instance, n: instance.n_arms == 1 or 1 / math.log(n))
 needs("plans-a-single-arm", lambda instance, n: 1 / (instance.n_arms - 1))
 needs("plans-at-lam-0", lambda instance, n: n == 1 or 1 / instance.lam)

@@ -136,6 +136,16 @@ answers(
 )
 answers("arms-exist", lambda arms, limit, n: arms + (arms == n - 1))
 
+for _name, _answer in {
+    "a-list": lambda self, limit: [0] * limit,
+    "none": lambda self, limit: None,
+    "too-many": lambda self, limit: np.zeros(limit + 1, dtype=np.int64),
+    "empty": lambda self, limit: np.zeros(0, dtype=np.int64),
+    "arm-99": lambda self, limit: np.full(limit, 99),
+    "unseeded": lambda self, limit: np.random.default_rng().integers(2, size=limit),
+}.items():
+    subject.variant(f"wrong.{_name}", Silent, ask=_answer)
+
 
 # -- what the arms depend on ----------------------------------------------------------------
 

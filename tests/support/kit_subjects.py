@@ -1,7 +1,7 @@
 """Registering the good and broken subjects that the conformance kit is tried on.
 
 A broken subject is registered under the name of the one check it fails, with hyphens; what
-follows a dot tells several for the same check apart.
+follows a dot tells several for the same check apart. Those called ``wrong.`` fail several.
 """
 
 from collections.abc import Callable

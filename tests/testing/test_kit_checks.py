@@ -38,7 +38,8 @@ CHECKS: dict[Kind, Callable[..., tuple[Check, ...]]] = {
 
 def names(kind: Kind, good: bool) -> list[str]:
     entries = PLUGINS[kind].entries(kind)
-    return [entry.name for entry in entries if entry.name.startswith("good") == good]
+    subjects = [entry.name for entry in entries if not entry.name.startswith("wrong.")]
+    return [name for name in subjects if name.startswith("good") == good]
 
 
 def check_broken_by(name: str) -> str:
