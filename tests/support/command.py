@@ -53,6 +53,12 @@ def bdes(
     )
 
 
+def bdes_process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run ``bdes`` in a process of its own, which has imported nothing yet."""
+    command = [sys.executable, "-c", "from bdes_framework.cli import main; main()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
+
+
 def _leaves_engine_open(arguments: tuple[str, ...], folder: Path) -> bool:
     if arguments[:1] != ("run",) or {"--engine", "--workers", "--help"} & {*arguments}:
         return False
