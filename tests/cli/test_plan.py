@@ -1,4 +1,4 @@
-"""``bdes plan``, and the same as objects: checked against the model and brute force."""
+"""``bdes plan`` and report_plan: checked against the model and brute force."""
 
 import csv
 import itertools
@@ -12,34 +12,37 @@ import bdes_framework as bdes
 from tests.support.command import bdes as command
 
 ARMS = ("--r", "0.9,0.3", "--b", "0.1,1", "--lam", "0.3")
+INSTANCE = bdes.Instance([0.9, 0.3], [0.1, 1.0], 0.3)
 
 
-def test_a_plan_is_printed_with_value_bound_schedule_shares_and_lift() -> None:
-    done = command("plan", *ARMS, "-T", "8", "--planner", "exact")
+def planned(*arguments: str, cwd: Path | None = None) -> str:
+    done = command("plan", *arguments, cwd=cwd)
     assert done.returncode == 0, done.stderr
-    instance = bdes.Instance([0.9, 0.3], [0.1, 1.0], 0.3)
-    best = max(instance.value(list(arms)) for arms in itertools.product((0, 1), repeat=8))
-    alone = max(instance.value([arm] * 8) for arm in (0, 1))
-    lines = {line.split("  ")[0]: line for line in done.stdout.splitlines()}
+    return done.stdout
+
+
+def test_plan_prints_value_bound_and_lift() -> None:
+    shown = planned(*ARMS, "-T", "8", "--planner", "exact")
+    best = max(INSTANCE.value(list(arms)) for arms in itertools.product((0, 1), repeat=8))
+    alone = max(INSTANCE.value([arm] * 8) for arm in (0, 1))
+    lines = {line.split("  ")[0]: line for line in shown.splitlines()}
     assert f"{best:.4f} expected" in lines["value"]
     assert f"{best / alone - 1:+.2%}" in lines["over best-fixed"]
     assert "over greedy" in lines
     assert "no schedule earns more" in lines["upper bound"]
-    assert any(bar in done.stdout for bar in "▁▂▃▄▅▆▇")
+    assert any(bar in shown for bar in "▁▂▃▄▅▆▇")
 
 
-def test_a_long_plan_is_readable_and_quick_to_print() -> None:
-    done = command("plan", *ARMS, "-T", "1000000000")
-    assert done.returncode == 0, done.stderr
-    assert " × 33333333" in done.stdout
-    assert len(done.stdout.splitlines()) < 20
+def test_a_long_plan_is_printed_shortly() -> None:
+    shown = planned(*ARMS, "-T", "1000000000")
+    assert " × 33333333" in shown
+    assert len(shown.splitlines()) < 20
 
 
 @pytest.mark.parametrize("suffix", ["csv", "json"])
-def test_every_round_is_written_with_its_state_and_reward(tmp_path: Path, suffix: str) -> None:
+def test_plan_writes_every_round(tmp_path: Path, suffix: str) -> None:
     out = tmp_path / f"plan.{suffix}"
-    done = command("plan", *ARMS, "-T", "70000", "--out", str(out))
-    assert done.returncode == 0, done.stderr
+    planned(*ARMS, "-T", "70000", "--out", str(out))
     if suffix == "csv":
         with out.open(newline="") as file:
             rows = list(csv.DictReader(file))
@@ -51,21 +54,19 @@ def test_every_round_is_written_with_its_state_and_reward(tmp_path: Path, suffix
         content = json.loads(out.read_text())
         arms, states, rewards = content["arms"], content["states"], content["expected_rewards"]
         assert content["value"] <= content["upper_bound"]
-    instance = bdes.Instance([0.9, 0.3], [0.1, 1.0], 0.3)
     assert len(arms) == 70_000
-    assert states == pytest.approx(instance.states(arms), abs=1e-12)
-    assert rewards == pytest.approx(instance.expected_rewards(arms), abs=1e-12)
+    assert states == pytest.approx(INSTANCE.states(arms), abs=1e-12)
+    assert rewards == pytest.approx(INSTANCE.expected_rewards(arms), abs=1e-12)
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_arms_come_from_a_toml_or_a_csv_file_and_flags_win(tmp_path: Path) -> None:
+def test_flags_override_the_arms_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "arms.toml").write_text("r = [0.9, 0.3]\nb = [0.1, 1.0]\nlam = 0.3\n")
     (tmp_path / "arms.csv").write_text("r,b\n0.9,0.1\n0.3,1\n")
-    flags = command("plan", *ARMS, "-T", "100").stdout
-    assert command("plan", "arms.toml", "-T", "100", cwd=tmp_path).stdout == flags
-    assert command("plan", "arms.csv", "--lam", "0.3", "-T", "100", cwd=tmp_path).stdout == flags
-    other = command("plan", "arms.toml", "--lam", "0.5", "-T", "100", cwd=tmp_path).stdout
-    assert other != flags
+    flags = planned(*ARMS, "-T", "100")
+    assert planned("arms.toml", "-T", "100", cwd=tmp_path) == flags
+    assert planned("arms.csv", "--lam", "0.3", "-T", "100", cwd=tmp_path) == flags
+    assert planned("arms.toml", "--lam", "0.5", "-T", "100", cwd=tmp_path) != flags
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_arms_come_from_a_toml_or_a_csv_file_and_flags_win(tmp_path: Path) -> No
         ((*ARMS, "-T", "5", "--planner", "greedy", "--seconds", "1"), "cannot stop early"),
     ],
 )
-def test_a_wrong_request_exits_2_without_a_traceback(
+def test_a_wrong_plan_request_exits_2(
     arguments: tuple[str, ...], message: str, tmp_path: Path
 ) -> None:
     done = command("plan", *arguments, cwd=tmp_path)
@@ -98,9 +99,7 @@ def test_a_wrong_request_exits_2_without_a_traceback(
 
 def test_seconds_stops_with_the_best_plan() -> None:
     arms = ("--r", "0.9,0.3,0.6", "--b", "0.1,1,0.65", "--lam", "0.001", "-T", "100000")
-    done = command("plan", *arms, "--set", "gap=1e-9", "--seconds", "0.01")
-    assert done.returncode == 0, done.stderr
-    assert "upper bound" in done.stdout
+    assert "upper bound" in planned(*arms, "--set", "gap=1e-9", "--seconds", "0.01")
 
 
 @pytest.mark.parametrize(
@@ -140,13 +139,12 @@ def test_improving_plans_ends_at_the_work() -> None:
         assert last.value == planner.plan(instance, 20_000).value
 
 
-def test_a_report_s_rounds_are_the_plan_s_without_expanding_what_came_before() -> None:
-    instance = bdes.Instance([0.9, 0.3], [0.1, 1.0], 0.3)
-    report = bdes.report_plan(bdes.load_plugins(), instance, 10_000)
+def test_rounds_of_a_report_are_those_of_the_plan() -> None:
+    report = bdes.report_plan(bdes.load_plugins(), INSTANCE, 10_000)
     arms, states, rewards = report.rounds(9_000, 9_050)
     assert arms.tolist() == report.plan.arms[9_000:9_050].tolist()
-    assert states == pytest.approx(instance.states(report.plan.arms)[9_000:9_050], abs=1e-12)
-    assert rewards == pytest.approx(instance.r[arms] * states)
+    assert states == pytest.approx(INSTANCE.states(report.plan.arms)[9_000:9_050], abs=1e-12)
+    assert rewards == pytest.approx(INSTANCE.r[arms] * states)
     assert report.shares.sum() == pytest.approx(1)
     nothing = bdes.report_plan(bdes.load_plugins(), bdes.Instance([0.0], [1.0], 0.5), 5)
     assert nothing.lift("greedy") is None

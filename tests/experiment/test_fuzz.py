@@ -2,7 +2,6 @@
 
 import random
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,17 +11,12 @@ from hypothesis import strategies as st
 
 from bdes_framework import BdesError, load_experiment, load_run
 from bdes_framework.cli import bdes
-from tests.support.experiments import FILE
+from tests.support.experiments import FILE, write_plugin
 
-Good = Callable[[str], str]
-
-WORDS = [
-    "seed", "lam", "use", "r", "b", "name", "[[policies]]", "[plugins]", "=", "[", "]", "{", "}",
-    '"', "\n", "-1", "0", "1e999", "nan", "inf", "true", '"1/T"', '"K/0"', "[]", "[[]]", "[0.5]",
-    "2**70", "99999999999999999999", "\x00", "é", "label", "arms",
-    "{ generator = 'uniform', n = 2 }",
-    "benchmark", "engine", "'serial'", "horizons", "replications", "1979-05-27", "0.3", "\\",
-]  # fmt: skip
+NAMES = "seed lam use r b name label arms benchmark engine 'serial' horizons replications"
+SIGNS = "[[policies]] [plugins] = [ ] { } [] [[]] [0.5] 0.3 -1 0 1e999 nan inf true 2**70"
+TEXTS = ('"', '"1/T"', '"K/0"', "\n", "\x00", "é", "\\", "1979-05-27", "9" * 20)
+WORDS = [*NAMES.split(), *SIGNS.split(), *TEXTS, "{ generator = 'uniform', n = 2 }"]
 
 
 @st.composite
@@ -38,16 +32,14 @@ def mutated(draw: st.DrawFn) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from tests.support.experiments import GOOD
-
     place = tmp_path_factory.mktemp("fuzz")
-    (place / "mine.py").write_text(GOOD.replace("{name}", "mine"))
+    write_plugin(place)
     return place
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=mutated())
-def test_a_mutated_file_is_refused_clearly_or_means_what_it_says(folder: Path, text: str) -> None:
+def test_a_mutated_file_raises_or_is_read(folder: Path, text: str) -> None:
     file = folder / "x.toml"
     file.write_text(text, encoding="utf-8", errors="surrogatepass")
     try:
@@ -65,9 +57,7 @@ def test_a_mutated_file_is_refused_clearly_or_means_what_it_says(folder: Path, t
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=mutated(), number=st.integers(0, 10**9))
-def test_running_a_mutated_file_exits_0_1_or_2_and_never_with_a_traceback(
-    folder: Path, text: str, number: int
-) -> None:
+def test_run_of_a_mutated_file_exits_0_1_or_2(folder: Path, text: str, number: int) -> None:
     file, out = folder / "y.toml", folder / f"run-{number}-{random.Random(text).random()}"
     # Small enough to run, whatever became of it.
     file.write_text(text.replace("50]", "20]"), encoding="utf-8", errors="surrogatepass")

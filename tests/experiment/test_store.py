@@ -1,8 +1,8 @@
-"""The run database: what was committed survives, what is damaged is refused and left alone."""
+"""The run database: what was committed survives; a damaged one raises and is left as it is."""
 
 import shutil
-import sqlite3
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ def result(key: str, size: int = 50) -> CellResult:
     return CellResult(key, values, 2 * values, values, np.arange(3), "x", '{"a": 1}', "", "", 0.5)
 
 
-def test_a_cell_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+def test_saved_cells_are_read_back(tmp_path: Path) -> None:
     store = open_store(tmp_path, create=True)
     store.save(result("a"))
     store.close()
@@ -30,7 +30,7 @@ def test_a_cell_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     assert (found.key, found.diagnostics, found.error, found.seconds) == ("a", '{"a": 1}', "", 0.5)
 
 
-def test_a_folder_without_a_database_is_no_run(tmp_path: Path) -> None:
+def test_a_folder_without_a_database_raises(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is not a run"):
         open_store(tmp_path, create=False)
     (tmp_path / DATABASE).touch()
@@ -38,41 +38,29 @@ def test_a_folder_without_a_database_is_no_run(tmp_path: Path) -> None:
         open_store(tmp_path, create=False)
 
 
-def test_a_newer_database_is_refused_and_left_alone(tmp_path: Path) -> None:
-    open_store(tmp_path, create=True).close()
-    with sqlite3.connect(tmp_path / DATABASE) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    before = (tmp_path / DATABASE).read_bytes()
-    for create in (True, False):
-        with pytest.raises(StoreError, match="newer bdes-framework"):
-            open_store(tmp_path, create=create)
-    assert (tmp_path / DATABASE).read_bytes() == before
-
-
-def filled(folder: Path) -> Path:
-    store = open_store(folder, create=True)
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda content: content[: len(content) // 2 - 100], "damaged"),
+        (lambda content: content[:2000] + b"\xff" * 60_000 + content[62_000:], "damaged"),
+        (lambda content: b"this is no database, but somebody's notes " * 100, "damaged"),
+        # The version of the format, big-endian at byte 60.
+        (lambda content: content[:60] + b"\0\0\0\x63" + content[64:], "newer bdes-framework"),
+    ],
+    ids=["truncated", "overwritten", "text", "newer"],
+)
+def test_an_unusable_database_is_left_as_it_is(
+    tmp_path: Path, damage: Callable[[bytes], bytes], message: str
+) -> None:
+    store = open_store(tmp_path, create=True)
     for index in range(200):
         store.save(result(f"cell-{index}"))
     store.close()
-    return folder / DATABASE
-
-
-@pytest.mark.parametrize("damage", ["truncated", "overwritten", "text"])
-def test_a_damaged_database_is_refused_and_left_alone(tmp_path: Path, damage: str) -> None:
-    path = filled(tmp_path)
-    content = path.read_bytes()
-    half = len(content) // 2
-    path.write_bytes(
-        {
-            "truncated": content[: half - 100],
-            "overwritten": content[:2000] + b"\xff" * 60_000 + content[62_000:],
-            "text": b"this is no database, but somebody's notes " * 100,
-        }[damage]
-    )
+    path = tmp_path / DATABASE
+    path.write_bytes(damage(path.read_bytes()))
     before = path.read_bytes()
     for create in (True, False):
-        with pytest.raises(StoreError, match="damaged"):
+        with pytest.raises(StoreError, match=message):
             open_store(tmp_path, create=create)
     assert path.read_bytes() == before
 
@@ -83,7 +71,7 @@ def save_many(store: Store, saved: list[str]) -> None:
         saved.append(f"cell-{index}")
 
 
-def test_a_full_database_says_so_and_loses_nothing_committed(tmp_path: Path) -> None:
+def test_a_full_database_loses_no_saved_cell(tmp_path: Path) -> None:
     store = open_store(tmp_path, create=True)
     (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
     store._connection.execute(f"PRAGMA max_page_count = {pages + 50}")
@@ -96,7 +84,7 @@ def test_a_full_database_says_so_and_loses_nothing_committed(tmp_path: Path) -> 
     again.save(result("one more"))
 
 
-def test_a_full_disk_says_so_and_loses_nothing_committed(tmp_path: Path) -> None:
+def test_a_full_disk_loses_no_saved_cell(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
@@ -113,7 +101,7 @@ def test_a_full_disk_says_so_and_loses_nothing_committed(tmp_path: Path) -> None
         subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
-def test_a_second_holder_of_a_folder_is_refused(tmp_path: Path) -> None:
+def test_a_second_lock_raises(tmp_path: Path) -> None:
     with (
         locked(tmp_path),
         pytest.raises(StoreError, match="in use by another process"),
@@ -124,13 +112,13 @@ def test_a_second_holder_of_a_folder_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_a_damaged_lock_is_no_traceback(tmp_path: Path) -> None:
+def test_a_damaged_lock_raises(tmp_path: Path) -> None:
     (tmp_path / "lock.sqlite").write_text("no lock, but somebody's notes " * 100)
     with pytest.raises(StoreError, match="damaged"), locked(tmp_path):
         pass
 
 
-def test_hostile_text_is_only_text(tmp_path: Path) -> None:
+def test_sql_in_names_is_only_text(tmp_path: Path) -> None:
     store = open_store(tmp_path, create=True)
     key = "x'); DROP TABLE cells; --"
     store.set_meta("name", key)

@@ -8,38 +8,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bdes_framework as bdes
-from bdes_framework import (
-    InvalidValueError,
-    log_checkpoints,
-    simulate,
-)
+from bdes_framework import InvalidValueError, log_checkpoints, simulate
 from bdes_framework.simulation.loop import CHUNK
 from tests.support.players import Scripted, environment, script
 
 
 @pytest.mark.parametrize("horizon", [1, 7, CHUNK, CHUNK + 1, 3 * CHUNK + 5])
 @pytest.mark.parametrize("sizes", [[1], [1, 1, 50], [1000], [10**9]])
-def test_a_trace_does_not_depend_on_grouping_or_on_what_is_kept(
-    horizon: int, sizes: list[int]
-) -> None:
+def test_trace_is_the_same_however_grouped_or_kept(horizon: int, sizes: list[int]) -> None:
     arms = script(horizon)
     outcome = environment().pull(arms)
     policy = Scripted(arms, sizes)
     trace = simulate(environment(), policy, horizon)
     np.testing.assert_array_equal(trace.arms, arms)
-    np.testing.assert_array_equal(trace.rewards, outcome.rewards)
-    np.testing.assert_array_equal(trace.means, outcome.means)
-    np.testing.assert_array_equal(trace.states, outcome.states)
+    for name in ("rewards", "means", "states"):
+        np.testing.assert_array_equal(getattr(trace, name), getattr(outcome, name))
     np.testing.assert_array_equal(policy.told, outcome.rewards)
     curves = simulate(environment(), Scripted(arms, [17]), horizon, keep=False)
     assert (curves.arms, curves.rewards, curves.means, curves.states) == (None,) * 4
-    np.testing.assert_array_equal(curves.cumulative_means, trace.cumulative_means)
-    np.testing.assert_array_equal(curves.cumulative_rewards, trace.cumulative_rewards)
-    np.testing.assert_array_equal(curves.cumulative_states, trace.cumulative_states)
+    for name in ("cumulative_rewards", "cumulative_means", "cumulative_states"):
+        np.testing.assert_array_equal(getattr(curves, name), getattr(trace, name))
     np.testing.assert_array_equal(curves.counts, np.bincount(arms, minlength=3))
 
 
-def test_curves_are_the_cumulative_sums_at_the_checkpoints() -> None:
+def test_curves_are_sums_at_the_checkpoints() -> None:
     horizon = CHUNK + 100
     arms = script(horizon)
     played = environment()
@@ -57,10 +49,12 @@ def test_curves_are_the_cumulative_sums_at_the_checkpoints() -> None:
     assert trace.total_reward == trace.rewards.sum()
 
 
-def test_checkpoints_of_what_is_no_number_of_rounds_are_refused() -> None:
-    for horizon, n in ((10.5, 5), (10.0, 5), (True, 5), (0, 5), (10, 2.5), (10, 1)):
-        with pytest.raises(InvalidValueError, match="must be an integer of at least"):
-            log_checkpoints(horizon, n)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("horizon", "n"), [(10.5, 5), (10.0, 5), (True, 5), (0, 5), (10, 2.5), (10, 1)]
+)
+def test_log_checkpoints_needs_integers(horizon: int, n: int) -> None:
+    with pytest.raises(InvalidValueError, match="must be an integer of at least"):
+        log_checkpoints(horizon, n)
 
 
 def test_the_horizon_is_always_a_checkpoint() -> None:
@@ -70,13 +64,13 @@ def test_the_horizon_is_always_a_checkpoint() -> None:
 
 
 @pytest.mark.parametrize("checkpoints", [[0, 3], [3, 3], [4, 2], [20], [1.5]])
-def test_bad_checkpoints_are_refused(checkpoints: list[int]) -> None:
+def test_wrong_checkpoints_raise(checkpoints: list[int]) -> None:
     with pytest.raises(InvalidValueError, match="checkpoints"):
         simulate(environment(), Scripted(script(9), [9]), 9, checkpoints=checkpoints)
 
 
 @given(st.integers(1, 10**9), st.integers(2, 100))
-def test_log_checkpoints_increase_from_1_to_the_horizon(horizon: int, n: int) -> None:
+def test_log_checkpoints_increase_to_the_horizon(horizon: int, n: int) -> None:
     checkpoints = log_checkpoints(horizon, n)
     assert checkpoints[-1] == horizon
     assert (np.diff(checkpoints) > 0).all()
@@ -92,13 +86,13 @@ def test_limits_never_exceed_the_rounds_left() -> None:
 
 
 @pytest.mark.parametrize("horizon", [0, -1, 1.5, True, "9"])
-def test_a_bad_horizon_is_refused(horizon: int) -> None:
+def test_a_wrong_horizon_raises(horizon: int) -> None:
     with pytest.raises(InvalidValueError, match="horizon"):
         simulate(environment(), Scripted(script(9), [1]), horizon)
 
 
 @pytest.mark.parametrize("lam", [0.0, 1.0])
-def test_one_arm_and_one_round_work(lam: float) -> None:
+def test_simulate_one_arm_for_one_round(lam: float) -> None:
     single: dict[str, Any] = {"r": [0.5], "b": [0.5], "lam": lam}
     trace = simulate(environment(**single), Scripted(np.zeros(1, dtype=np.int64), [1]), 1)
     assert trace.total_mean == 0.5

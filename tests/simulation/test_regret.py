@@ -1,4 +1,4 @@
-"""Regret: against the best sequence, and against the best arm on the states one induced."""
+"""DES regret against the best sequence, external regret against the best fixed arm."""
 
 import itertools
 import math
@@ -14,7 +14,6 @@ from bdes_framework import (
     Instance,
     IntArray,
     InvalidValueError,
-    Outcome,
     Plan,
     Schedule,
     benchmark_of,
@@ -22,17 +21,13 @@ from bdes_framework import (
     external_regret,
     simulate,
 )
-from tests.support.players import (
-    ARMS,
-    FaultyEnvironment,
-    Scripted,
-    environment,
-    script,
-)
+from tests.support.players import ARMS, FaultyEnvironment, Scripted, environment, script
+
+INSTANCE = Instance(**ARMS)  # type: ignore[arg-type]
 
 
 class BruteForce:
-    """The best of all K^T schedules: a planner nobody needs to trust."""
+    """A planner that tries all K^T schedules."""
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         schedules = itertools.product(range(instance.n_arms), repeat=horizon)
@@ -41,68 +36,52 @@ class BruteForce:
         return Plan(Schedule.of(list(best)), value, value)
 
 
-def test_des_regret_is_what_the_best_sequence_would_have_earned_more() -> None:
-    instance = Instance([0.9, 0.3, 0.5], [0.1, 1.0, 0.5], 0.3)
+def test_des_regret_compares_with_the_best_plan() -> None:
     arms = script(8)
     trace = simulate(environment(), Scripted(arms, [3]), 8)
     benchmark = benchmark_of(environment(), trace.checkpoints, BruteForce())
     assert benchmark is not None
     regret = des_regret(trace, benchmark)
-    best = max(instance.value(list(s)) for s in itertools.product(range(3), repeat=8))
-    assert regret[-1] == pytest.approx(best - instance.value(arms))
+    best = max(INSTANCE.value(list(s)) for s in itertools.product(range(3), repeat=8))
+    assert regret[-1] == pytest.approx(best - INSTANCE.value(arms))
     assert regret[-1] > 0
-    following_it = Scripted(BruteForce().plan(instance, 8).arms, [8])
-    np.testing.assert_allclose(
-        des_regret(simulate(environment(), following_it, 8), benchmark), 0, atol=1e-12
-    )
+    followed = simulate(environment(), Scripted(BruteForce().plan(INSTANCE, 8).arms, [8]), 8)
+    np.testing.assert_allclose(des_regret(followed, benchmark), 0, atol=1e-12)
+    with pytest.raises(InvalidValueError, match="different checkpoints"):
+        des_regret(trace, Benchmark(np.array([9]), np.array([1.0]), 1.0))
+    assert benchmark_of(environment(), trace.checkpoints, None) is None
 
 
-def test_external_regret_compares_with_one_arm_on_the_induced_states() -> None:
-    instance = Instance([0.9, 0.3, 0.5], [0.1, 1.0, 0.5], 0.3)
+def test_external_regret_compares_with_one_arm() -> None:
     arms = script(300)
     trace = simulate(environment(), Scripted(arms, [300]), 300)
-    states = instance.states(arms)
-    by_arm = [(r * states).sum() for r in instance.r]
-    expected = max(by_arm) - instance.value(arms)
-    assert external_regret(trace, instance)[-1] == pytest.approx(expected)
+    expected = (INSTANCE.r.max() * INSTANCE.states(arms)).sum() - INSTANCE.value(arms)
+    assert external_regret(trace, INSTANCE)[-1] == pytest.approx(expected)
 
 
-@define
-class OtherWorld(FaultyEnvironment):
-    """No B-DES instance: every arm pays one half."""
+class WithBenchmark(FaultyEnvironment):
+    """No B-DES instance, and a benchmark of its own."""
 
-    def pull(self, arms: IntArray) -> Outcome:
-        return Outcome(np.full(arms.size, 0.5), np.full(arms.size, 0.5))
-
-
-class OtherWorldWithBenchmark(OtherWorld):
     def benchmark(self, checkpoints: IntArray) -> Benchmark:
         values = 0.5 * checkpoints.astype(np.float64)
         return Benchmark(checkpoints, values, float(values[-1]))
 
 
-def test_without_an_instance_regret_is_absent_or_the_environment_s_own() -> None:
-    trace = simulate(OtherWorld(), Scripted(script(9), [4]), 9)
+def test_regret_without_an_instance() -> None:
+    trace = simulate(FaultyEnvironment(since=9), Scripted(script(9), [4]), 9)
     assert trace.cumulative_states is None
     assert trace.states is None
-    assert benchmark_of(OtherWorld(), trace.checkpoints, BruteForce()) is None
+    assert benchmark_of(FaultyEnvironment(), trace.checkpoints, BruteForce()) is None
     with pytest.raises(InvalidValueError, match="brought no states"):
         external_regret(trace, Instance([0.5], [0.5], 0.5))
-    own = benchmark_of(OtherWorldWithBenchmark(), trace.checkpoints, None)
+    own = benchmark_of(WithBenchmark(), trace.checkpoints, None)
     assert own is not None
     np.testing.assert_allclose(des_regret(trace, own), 0)
 
 
-def test_regret_at_other_checkpoints_is_refused() -> None:
-    trace = simulate(environment(), Scripted(script(9), [4]), 9)
-    other = Benchmark(np.array([9]), np.array([1.0]), 1.0)
-    with pytest.raises(InvalidValueError, match="different checkpoints"):
-        des_regret(trace, other)
-
-
 @define
 class Promises:
-    """A planner that always plays arm 0, and says of it what it likes."""
+    """A planner whose plan of arm 0 has wrong pulls, arms, values or bounds."""
 
     pulls: int = 0
     arm: int = 0
@@ -137,18 +116,14 @@ class Promises:
         (Promises(bound=math.nan), "upper bound nan is below"),
     ],
 )
-def test_a_plan_that_is_not_what_it_says_is_refused(planner: Promises, message: str) -> None:
+def test_wrong_plans_raise(planner: Promises, message: str) -> None:
     where = r"planner tests\.simulation\.test_regret\.Promises: "
     with pytest.raises(ContractError, match=where + ".*" + message):
         benchmark_of(environment(), np.array([3, 9]), planner)
 
 
 @pytest.mark.parametrize("planner", [Promises(value=1 + 1e-8), Promises(bound=math.inf)])
-def test_a_plan_may_be_off_by_rounding_and_prove_nothing(planner: Promises) -> None:
+def test_plans_may_be_off_by_rounding(planner: Promises) -> None:
     benchmark = benchmark_of(environment(), np.array([3, 9]), planner)
     assert benchmark is not None
-    assert benchmark.value == planner.plan(Instance(**ARMS), 9).value  # type: ignore[arg-type]
-
-
-def test_without_a_planner_there_is_no_benchmark() -> None:
-    assert benchmark_of(environment(), np.array([9]), None) is None
+    assert benchmark.value == planner.plan(INSTANCE, 9).value
