@@ -4,8 +4,9 @@ The public names, and nothing else. They are resolved when first used (PEP 562),
 importing the package, or asking the command line for help, costs next to nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bdes_framework._internal.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from bdes_framework._internal.arrays import FloatArray as FloatArray
@@ -175,22 +176,8 @@ _HOMES = {
     "experiment.summary": "CellSummary Estimate Result",
     "_internal.arrays": "FloatArray IntArray",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-__all__ = sorted(_HOME_OF)
-
+__all__, _resolve, __dir__ = lazy_names(__name__, _HOMES)
 
 if not TYPE_CHECKING:  # a type checker would take any misspelt name for an Any
-
-    def __getattr__(name: str) -> Any:
-        """Import a public name when it is first used."""
-        home = _HOME_OF.get(name)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{__name__}.{home}"), name)
-        globals()[name] = value
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__ = _resolve

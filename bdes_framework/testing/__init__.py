@@ -9,8 +9,9 @@ Write ``check_policy("my-policy")`` in a test, or one test per promise::
 Names are resolved when first used, so that the pytest plugin beside this file costs nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bdes_framework._internal.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from bdes_framework.testing.checks import Check as Check
@@ -37,22 +38,8 @@ _HOMES = {
     "policies": "check_policy policy_checks",
     "reference": "ReferenceEnvironment best_value",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-__all__ = sorted(_HOME_OF)
-
+__all__, _resolve, __dir__ = lazy_names(__name__, _HOMES)
 
 if not TYPE_CHECKING:  # a type checker would take any misspelt name for an Any
-
-    def __getattr__(name: str) -> Any:
-        """Import a public name when it is first used."""
-        home = _HOME_OF.get(name)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{__name__}.{home}"), name)
-        globals()[name] = value
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__ = _resolve
