@@ -36,15 +36,15 @@ class _WrongValueError(ValueError):
         super().__init__(self.mistakes)
 
 
-def structure(config: type[T], values: Mapping[str, object], source: str = "", path: str = "") -> T:
+def structure(config: type[T], values: object, source: str = "", path: str = "") -> T:
     """Make a ``config`` from plain values, or raise ConfigError with every mistake found.
 
     Parameters
     ----------
-    config : attrs class
-        Its fields are the parameters allowed.
-    values : Mapping[str, object]
-        Parameter names and values, as read from TOML or given as keywords.
+    config : type[T]
+        An attrs class; its fields are the parameters allowed.
+    values : object
+        A mapping of parameter names to values, as read from TOML or given as keywords.
     source : str
         What the values belong to, for the message: a file, or a plugin's name.
     path : str
