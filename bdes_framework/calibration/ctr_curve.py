@@ -23,13 +23,13 @@ Interval: TypeAlias = tuple[float, float]
 
 _Numbers: TypeAlias = Sequence[float] | NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 
-_WIDEST = 0.5
+_MAX_WIDTH = 0.5
 """An interval for lam that covers more than this much of [0, 1] is no answer."""
 
-_SURELY = 0.999
-"""How sure it takes to say that a curve has another form; one in a thousand is refused wrongly."""
+_FORM_CONFIDENCE = 0.999
+"""How sure it takes to say that a curve has another form; one in a thousand is rejected wrongly."""
 
-_LARGEST = 1e30
+_MAX_SIZE = 1e30
 """Of levels in standard deviations: products of eight of them are calculated with."""
 
 
@@ -48,7 +48,7 @@ def _as_column(values: _Numbers) -> FloatArray:
     return array
 
 
-def _refuse_bad_column(name: str, values: FloatArray, size: int, zero_allowed: bool) -> None:
+def _check_column(name: str, values: FloatArray, size: int, zero_allowed: bool) -> None:
     if values.size != size:
         raise InvalidValueError(
             f"times and {name} need one number per measurement each, got {size} and {values.size}"
@@ -70,14 +70,14 @@ class CtrCurve:
 
     Parameters
     ----------
-    times : array of float, shape (n,)
+    times : FloatArray, shape (n,)
         How many rounds of the treatment came before each measurement; at least 0, never
         decreasing, as uneven as you like.
-    levels : array of float, shape (n,)
+    levels : FloatArray, shape (n,)
         The CTR then, or anything proportional to it; at least 0.
-    weights : array of float, shape (n,), optional
+    weights : FloatArray | None, shape (n,)
         The inverse variance of each level; above 0.
-    impressions : array of float, shape (n,), optional
+    impressions : FloatArray | None, shape (n,)
         How many impressions each level is the mean of; levels are then at most 1, and
         their variance is binomial. Instead of ``weights``.
     """
@@ -89,10 +89,10 @@ class CtrCurve:
 
     def __attrs_post_init__(self) -> None:
         for name, values in (("times", self.times), ("levels", self.levels)):
-            _refuse_bad_column(name, values, self.times.size, zero_allowed=True)
+            _check_column(name, values, self.times.size, zero_allowed=True)
         for name, counts in (("weights", self.weights), ("impressions", self.impressions)):
             if counts is not None:
-                _refuse_bad_column(name, counts, self.times.size, zero_allowed=False)
+                _check_column(name, counts, self.times.size, zero_allowed=False)
         back = np.flatnonzero(np.diff(self.times) < 0)
         if back.size:
             raise InvalidValueError(f"times must not decrease, as they do after times[{back[0]}]")
@@ -116,20 +116,20 @@ class RateCalibration:
     ----------
     lam : float
         The evolution rate.
-    lam_interval : pair of float
+    lam_interval : tuple[float, float]
         Its lower and upper end.
     ratio : float
         b/q0: the treatment's end state, relative to the state it started from; ``inf`` for a
         curve that starts at 0.
-    ratio_interval : pair of float
+    ratio_interval : tuple[float, float]
         Its lower and upper end.
     level0 : float
         The fitted level at round 0, r·q0, in the unit of the levels.
     confidence : float
         How often such intervals cover the truth.
-    residuals : array of float, shape (n,)
+    residuals : FloatArray, shape (n,)
         Measured minus fitted levels, in standard deviations.
-    dispersion : float or None
+    dispersion : float | None
         Weighted squares left over per degree of freedom. Near 1 if the weights or impressions
         tell the noise and the form fits; far above, one of the two is wrong. Without either,
         the estimated variance of a level. None if three measurements leave nothing over.
@@ -154,8 +154,8 @@ def calibrate_rate(
     ----------
     curve : CtrCurve
         What was measured.
-    confidence : float in (0, 1)
-        For the intervals, and for what counts as identified.
+    confidence : float
+        Above 0 and below 1, for the intervals, and for what counts as identified.
     estimate_noise : bool
         Take the curve's weights or impressions as relative only, and the size of the noise
         from what the fit leaves over. Always so for a curve that has neither.
@@ -176,9 +176,9 @@ def calibrate_rate(
     """
     if not 0 < confidence < 1:
         raise InvalidValueError(f"confidence must lie in (0, 1), got {quoted(confidence)}")
-    _refuse_extreme(curve)
+    _check_extreme(curve)
     known = not estimate_noise and (curve.weights is not None or curve.impressions is not None)
-    _refuse_too_few(curve, known)
+    _check_number_of_times(curve, known)
     profile = _profile_of(curve)
     spare = curve.times.size - 3
     dispersion = profile.rest / spare if spare else None
@@ -190,10 +190,10 @@ def calibrate_rate(
             " impressions, a longer curve that starts at round 0, or a treatment with a stronger"
             " effect"
         )
-    _refuse_negative_end(profile, None if known else spare)
+    _check_negative_end(profile, None if known else spare)
     limit = profile.rest + student**2 * variance
     low, high = profile.within(limit)
-    _refuse_unbounded(curve, profile, low, high)
+    _check_unbounded(curve, profile, low, high)
     return RateCalibration(
         lam=profile.lam(profile.best),
         lam_interval=(profile.lam(low), profile.lam(high)),
@@ -206,17 +206,17 @@ def calibrate_rate(
     )
 
 
-def _refuse_extreme(curve: CtrCurve) -> None:
+def _check_extreme(curve: CtrCurve) -> None:
     weight = 1.0 if curve.weights is None else float(curve.weights.max())
     for size in (float(curve.levels.max()), float(curve.levels.max()) * math.sqrt(weight)):
-        if size > 0 and not 1 / _LARGEST <= size <= _LARGEST:
+        if size > 0 and not 1 / _MAX_SIZE <= size <= _MAX_SIZE:
             raise InvalidValueError(
                 "levels, or levels and weights, are too large or too small to square; give them in"
                 " another unit"
             )
 
 
-def _refuse_too_few(curve: CtrCurve, known: bool) -> None:
+def _check_number_of_times(curve: CtrCurve, known: bool) -> None:
     n_times = np.unique(curve.times).size
     if n_times < 3:
         raise UnidentifiedCurveError(
@@ -229,10 +229,10 @@ def _refuse_too_few(curve: CtrCurve, known: bool) -> None:
         )
 
 
-def _refuse_negative_end(profile: Profile, spare: int | None) -> None:
-    """Refuse a fall that keeps on where it should flatten: then b >= 0 sets lam, not the curve."""
+def _check_negative_end(profile: Profile, spare: int | None) -> None:
+    """Raise for a fall that does not flatten: there b >= 0 decides lam, not the curve."""
     noise = 1.0 if spare is None else profile.free_rest / spare
-    student, _ = quantiles(_SURELY, spare)
+    student, _ = quantiles(_FORM_CONFIDENCE, spare)
     if profile.rest - profile.free_rest > student**2 * max(noise, profile.rounding):
         raise UnidentifiedCurveError(
             "the levels fall too straight for an end state of at least 0: they do not follow the"
@@ -241,7 +241,7 @@ def _refuse_negative_end(profile: Profile, spare: int | None) -> None:
         )
 
 
-def _refuse_unbounded(curve: CtrCurve, profile: Profile, low: float, high: float) -> None:
+def _check_unbounded(curve: CtrCurve, profile: Profile, low: float, high: float) -> None:
     start, last = curve.times[0], curve.times[-1]
     if low == profile.slowest:
         raise UnidentifiedCurveError(
@@ -255,7 +255,7 @@ def _refuse_unbounded(curve: CtrCurve, profile: Profile, low: float, high: float
             " the start of the treatment"
         )
     ends = profile.lam(low), profile.lam(high)
-    if ends[1] - ends[0] > _WIDEST:
+    if ends[1] - ends[0] > _MAX_WIDTH:
         raise UnidentifiedCurveError(
             f"lam may be anything from {ends[0]:.2g} to {ends[1]:.2g}; it takes more impressions,"
             " or more levels while they change"

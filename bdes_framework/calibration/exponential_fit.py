@@ -1,4 +1,4 @@
-"""The least-squares fit of an exponential form at every rate; what calibration reads off it."""
+"""Least-squares fits of an exponential curve, profiled over its rate."""
 
 import math
 from typing import NamedTuple

@@ -14,7 +14,7 @@ from bdes_framework._internal.text import listed, one_line, quoted
 from bdes_framework.experiment.arms import fitted_arms, write_arms
 from bdes_framework.fitting.fit import Fit
 from bdes_framework.fitting.fit import fit as fit_log
-from bdes_framework.fitting.fit_warnings import BLIND
+from bdes_framework.fitting.fit_warnings import MAX_USEFUL_FACTOR
 from bdes_framework.fitting.goodness import SIGNIFICANT
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.parametrisation import RatePrediction
@@ -169,7 +169,7 @@ def _summary(found: Fit, log: Log, unused: list[str]) -> Iterator[tuple[str, str
     verdict = "no sign of misfit"
     if check.p_value < SIGNIFICANT:
         verdict = "the model does not describe the log"
-    elif check.detectable > BLIND:
+    elif check.detectable > MAX_USEFUL_FACTOR:
         verdict = "too little data to tell"
     statistic = f"{check.statistic:{'.1f' if check.statistic < 1e5 else '.3g'}}"
     yield (

@@ -16,7 +16,7 @@ from scipy.special import logit
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.numbers import as_integer
 from bdes_framework.fitting.fisher_scoring import Mode
-from bdes_framework.fitting.fit_warnings import unidentified
+from bdes_framework.fitting.fit_warnings import fit_warnings
 from bdes_framework.fitting.goodness import GoodnessOfFit, check_fit
 from bdes_framework.fitting.intervals import intervals, widen_by_profiles
 from bdes_framework.fitting.log import Log
@@ -202,7 +202,7 @@ def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None
     pulls, _ = log.totals()
     coordinates = Coordinates(log.n_arms, rate, start, q0 is not None, pulls > 0)
     mode = _search(log, coordinates)
-    return _described(log, coordinates, mode, _most_likely(log, coordinates, mode))
+    return _make_fit(log, coordinates, mode, _most_likely(log, coordinates, mode))
 
 
 def _search(log: Log, coordinates: Coordinates) -> Mode:
@@ -288,7 +288,7 @@ def _most_likely(log: Log, coordinates: Coordinates, mode: Mode) -> Mode:
     return climb(best, log, coordinates, _NEARLY, steps, without_prior, fixed)
 
 
-def _described(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode) -> Fit:
+def _make_fit(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode) -> Fit:
     n, theta = log.n_arms, mode.theta
     instance, slopes = coordinates.instance(theta), coordinates.jacobian(theta)
     deviations = _root_of_inverse(mode.precision)
@@ -307,7 +307,7 @@ def _described(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode
     evolving = ModelScore(most_likely.log_likelihood, n_parameters, log.n_rows)
     stationary = ModelScore(_stationary(log), played, log.n_rows)
     warnings = [
-        *unidentified(log, coordinates, theta, covariance, ends, states, goodness),
+        *fit_warnings(log, coordinates, theta, covariance, ends, states, goodness),
         *_about_state(evolving, stationary),
     ]
     return Fit(

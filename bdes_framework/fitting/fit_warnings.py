@@ -1,4 +1,4 @@
-"""What a log cannot tell about its arms, said in plain words."""
+"""Warnings of a fit: what its log cannot tell, in plain words."""
 
 from collections.abc import Iterator
 from typing import TypeAlias
@@ -15,20 +15,20 @@ from bdes_framework.fitting.parametrisation import UNKNOWN_RATE, Coordinates, Ra
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 
-BLIND = 1.5
+MAX_USEFUL_FACTOR = 1.5
 """A check that sees no smaller error in the odds is no check."""
-_CONTRADICTED = 3.5
+_MAX_SCORE_DEVIATIONS = 3.5
 """Standard deviations of a score: by chance, once in two thousand logs."""
-_RARELY = 30
+_MIN_PLAYS = 30
 _HARDLY_MOVED = 0.02
 _HARDLY_ANYTHING = 0.7
 _WIDE_SCALE = 0.1
 _WIDE_RATE = 1.0
-_SHOWN = 5
-_LARGEST_FACTOR = 100
+_MAX_SHOWN_ARMS = 5
+_MAX_SHOWN_FACTOR = 100
 
 
-def unidentified(
+def fit_warnings(
     log: Log,
     coordinates: Coordinates,
     theta: FloatArray,
@@ -70,10 +70,10 @@ def unidentified(
     if loose.any() and not still:
         yield f"the log says hardly anything about b of {_arms(log, loose)}"
     yield from _about_scale(n, coordinates, theta, covariance, pulls)
-    if BLIND < goodness.detectable < np.inf:
+    if MAX_USEFUL_FACTOR < goodness.detectable < np.inf:
         factor = f"{goodness.detectable:.1f}"
-        if goodness.detectable > _LARGEST_FACTOR:
-            factor = f"over {_LARGEST_FACTOR}"
+        if goodness.detectable > _MAX_SHOWN_FACTOR:
+            factor = f"over {_MAX_SHOWN_FACTOR}"
         yield (
             "too little data to check the fit: a model would have to be wrong about the odds by a"
             f" factor of {factor} to be found out"
@@ -83,14 +83,14 @@ def unidentified(
 
 def _about_rewards(log: Log, pulls: IntArray, paid: IntArray) -> Iterator[str]:
     """Warn of arms by what they tell: successes and failures, not pulls."""
-    rarely = (pulls > 0) & (pulls < _RARELY)
+    rarely = (pulls > 0) & (pulls < _MIN_PLAYS)
     if rarely.any():
-        yield f"played fewer than {_RARELY} times: {_arms(log, rarely)}"
+        yield f"played fewer than {_MIN_PLAYS} times: {_arms(log, rarely)}"
     for count, what in ((paid, "paid"), (pulls - paid, "failed to pay")):
-        few = (pulls >= _RARELY) & (count < _RARELY)
+        few = (pulls >= _MIN_PLAYS) & (count < _MIN_PLAYS)
         if few.any():
             yield (
-                f"{what} fewer than {_RARELY} times, so intervals are wide, and forecasts too"
+                f"{what} fewer than {_MIN_PLAYS} times, so intervals are wide, and forecasts too"
                 f" narrow: {_arms(log, few)}"
             )
 
@@ -115,7 +115,7 @@ def _about_given_rate(log: Log, coordinates: Coordinates, theta: FloatArray) -> 
         return
     deviations = (score[rate] - weights @ score[others]) / np.sqrt(variance)
     inside = at.lam < 1 if deviations > 0 else at.lam > 0
-    if abs(deviations) > _CONTRADICTED and inside:
+    if abs(deviations) > _MAX_SCORE_DEVIATIONS and inside:
         given = "predicted" if isinstance(coordinates.lam, RatePrediction) else "given"
         side = "higher" if deviations > 0 else "lower"
         yield (
@@ -176,6 +176,6 @@ def _at_boundaries(log: Log, ends: FloatArray, bounded: bool, loose: BoolArray) 
 def _arms(log: Log, where: BoolArray) -> str:
     """Name arms; the names are other people's text."""
     chosen = np.flatnonzero(where)
-    names = [ascii_controls(log.names[arm])[:40] for arm in chosen[:_SHOWN]]
-    more = f" and {chosen.size - _SHOWN} more" if chosen.size > _SHOWN else ""
+    names = [ascii_controls(log.names[arm])[:40] for arm in chosen[:_MAX_SHOWN_ARMS]]
+    more = f" and {chosen.size - _MAX_SHOWN_ARMS} more" if chosen.size > _MAX_SHOWN_ARMS else ""
     return f"arm{'s' if chosen.size > 1 else ''} {', '.join(names)}{more}"

@@ -1,4 +1,4 @@
-"""Does a fitted model predict the rewards it was fitted to? A chi-square over bins.
+"""Goodness of fit: a chi-square test of predicted against observed rewards, over bins.
 
 Rows are put into bins by their predicted probability, and the rewards of each bin are compared
 with their expectation. Fitting has drawn the two together; the covariance of the differences
@@ -16,7 +16,7 @@ from attrs import frozen
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.distributions import chi_square_quantile, chi_square_tail
 from bdes_framework.fitting.likelihood import (
-    LEAST_PROBABILITY,
+    MIN_PROBABILITY,
     AnyIntArray,
     fresh_state,
     move_slopes,
@@ -33,7 +33,7 @@ _POWER_QUANTILE = 0.8416
 """The normal quantile of 80 %."""
 _N_FINE_BINS = 4096
 _LOGIT_RANGE = 24.0
-_LEAST_EIGENVALUE = 0.1
+_MIN_EIGENVALUE = 0.1
 """Directions in which fitting leaves less than this of the variance show nothing but rounding
 and curvature."""
 
@@ -44,10 +44,10 @@ class GoodnessOfFit:
 
     Parameters
     ----------
-    rows : array of float, shape (B,)
+    rows : FloatArray, shape (B,)
         How many rows each bin has; bins hold about equally many, in order of their predicted
         probability.
-    predicted, observed : arrays of float, shape (B,)
+    predicted, observed : FloatArray, shape (B,)
         The mean predicted probability, and the mean reward.
     statistic : float
         The chi-square statistic.
@@ -131,7 +131,7 @@ def _chi_square(
     scaled = slopes / scale[:, None]
     left = np.eye(scale.size) - scaled @ covariance @ scaled.T
     eigenvalues, vectors = np.linalg.eigh(left)
-    kept = eigenvalues > _LEAST_EIGENVALUE
+    kept = eigenvalues > _MIN_EIGENVALUE
     along = (differences / scale) @ vectors[:, kept]
     return float(np.sum(along**2 / eigenvalues[kept])), int(kept.sum())
 
@@ -224,7 +224,7 @@ def _sum_bins(
         sums[place, 1] += mu
         sums[place, 2] += rewards[t]
         sums[place, 3] += mu * (1.0 - mu)
-        if rewards[t] == 1 and r[arm] * q < LEAST_PROBABILITY:
+        if rewards[t] == 1 and r[arm] * q < MIN_PROBABILITY:
             sums[place, 4] += 1.0
         slopes[place, arm] += q
         for j in range(n):

@@ -1,4 +1,4 @@
-"""Intervals by profile likelihood, for logs in which some arm paid, or failed to pay, rarely.
+"""Intervals of a fit: from standard errors, and by profile likelihood where rewards are rare.
 
 There a likelihood is far from a normal curve, in any coordinates: with some fifteen successes
 an arm, intervals from its curvature held the truth of b in 76 of 100 logs. A profile needs no
@@ -25,11 +25,11 @@ _LOSS = chi_square_quantile(0.95, 1) / 2
 _LOSS_TOLERANCE = 0.05
 _NEARLY = 1e-2
 _STEPS = 20
-_MOST_TRIES = 12
+_MAX_TRIES = 12
 _BOUNDARY = 15.0
 """A coordinate this far out is a boundary: a share of 3e-7."""
-_SWEEPS_AN_END = 30
-_MOST_WORK = 5e9
+_SWEEPS_PER_END = 30
+_MAX_WORK = 5e9
 """Additions, of which a core does about a thousand million a second."""
 
 
@@ -73,7 +73,7 @@ def widen_by_profiles(
     pulls, paid = log.totals()
     few = np.minimum(paid, pulls - paid)[pulls > 0].min() < FEW
     sweep = log.n_rows * (10 + (log.n_arms + 2) ** 2)
-    if not few or sweep * 2 * coordinates.size * _SWEEPS_AN_END > _MOST_WORK:
+    if not few or sweep * 2 * coordinates.size * _SWEEPS_PER_END > _MAX_WORK:
         return
     profile = _Profile(log, coordinates, mode)
     played = np.concatenate([coordinates.played, coordinates.played, [True]])
@@ -101,7 +101,7 @@ class _Profile:
         farthest = sign * _BOUNDARY - origin
         inside, outside, known = 0.0, abs(farthest), self._start.theta
         distance = min(_WIDTH * math.sqrt(covariance[place]), outside)
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             theta = known + along * (origin + sign * distance - known[place])
             theta[place] = origin + sign * distance
             fresh = self._without_flat_prior(mode_at(self._log, self._coordinates, theta))

@@ -27,7 +27,7 @@ from bdes_framework.errors import InvalidValueError
 from bdes_framework.model.compiling import compiled
 from bdes_framework.model.instance import Instance
 
-LEAST_PROBABILITY = 1e-10
+MIN_PROBABILITY = 1e-10
 """Probabilities are kept this far away from 0 and from 1: no single row says everything."""
 
 _ROWS_AT_ONCE = 8
@@ -85,15 +85,15 @@ def likelihood_of(
     ----------
     instance : Instance
         The parameters to judge.
-    arms, rewards : arrays or sequences of n numbers
+    arms, rewards : Sequence[float] | NDArray, n numbers each
         Which arm each row pulled, and what it paid, 0 or 1. (A reward in between counts as a
         success of that weight.)
-    starts : array or sequence of int, or nothing
+    starts : Sequence[int] | IntArray | None
         Rows at which a new sequence begins, back at state ``q0``: increasing. Row 0 is a
         start anyway, unless ``state`` is given.
-    state : array from :func:`fresh_state` or nothing
-        Where an earlier sweep under the same instance stopped; moved in place to where this
-        one stops. Adding up the results of the parts gives the result of the whole.
+    state : FloatArray | None
+        From :func:`fresh_state`, or where an earlier sweep under the same instance stopped; moved
+        in place to where this one stops. The results of the parts add up to that of the whole.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def sweep_likelihood(
 
 
 def _rows(what: str, values: _Rows, kinds: str, largest: float) -> NDArray[Any]:
-    """Return one number per row, from 0 to the largest, or refuse: a sweep checks nothing."""
+    """Return one number per row, from 0 to the largest, or raise: a sweep checks nothing."""
     try:
         array = np.asarray(values)
     except (TypeError, ValueError):  # rows of different lengths
@@ -165,7 +165,7 @@ def _is_state(state: object, n_arms: int) -> bool:
 @compiled
 def paying_probability(r: float, q: float) -> float:
     """Return the probability of a reward, kept away from 0 and from 1."""
-    return min(max(r * q, LEAST_PROBABILITY), 1.0 - LEAST_PROBABILITY)
+    return min(max(r * q, MIN_PROBABILITY), 1.0 - MIN_PROBABILITY)
 
 
 @compiled
@@ -257,15 +257,15 @@ def sweep_log_likelihoods(
 
     Parameters
     ----------
-    arms, rewards : arrays, shape (rows,)
+    arms, rewards : NDArray, shape (rows,)
         The sequence. Arms must exist: nothing is checked.
-    r, b : arrays of float, shape (K, n)
-        A column an instance.
-    lam : array of float, shape (n,)
+    r, b : FloatArray, shape (K, n)
+        A column per instance.
+    lam : FloatArray, shape (n,)
         Their rates.
-    q : array of float, shape (n,)
+    q : FloatArray, shape (n,)
         Their states; after the sweep, those after the rows.
-    totals : array of float, shape (n,)
+    totals : FloatArray, shape (n,)
         Their log-likelihoods, filled in.
     """
     product = np.ones(q.size)

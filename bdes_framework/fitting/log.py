@@ -16,7 +16,7 @@ from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
 
 MAX_LOG_ARMS = 1_000
-"""The information has (2K)² numbers, to which every row adds K²: a million operations a row."""
+"""The information has (2K)² numbers, to which every row adds K²: a million operations per row."""
 
 _BLOCK = 1 << 20
 
@@ -25,7 +25,7 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 
 def _as_array(values: ArrayLike) -> NDArray[Any]:
-    """Return an array; what none can be made of becomes one of objects, to be refused."""
+    """Return an array, of dtype object where no other can be made."""
     try:
         return np.asarray(values)
     except (TypeError, ValueError):  # rows of different lengths
@@ -33,7 +33,7 @@ def _as_array(values: ArrayLike) -> NDArray[Any]:
 
 
 def _as_whole(values: Rows, largest: int, what: str) -> NDArray[Any]:
-    """Return whole numbers from 0 to ``largest``, or refuse, naming the row."""
+    """Return whole numbers from 0 to ``largest``, or raise, naming the row."""
     array = _as_array(values)
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         raise InvalidValueError(f"{what}: expected one number per row, got {quoted(values)}")
@@ -62,7 +62,7 @@ def _own(array: NDArray[Any], dtype: type[_Number]) -> NDArray[_Number]:
 
 
 def freeze(array: NDArray[Any]) -> None:
-    """See to it that an array is not written to, nor what it is a view of."""
+    """Make an array read-only, and what it is a view of."""
     part: object = array
     while isinstance(part, np.ndarray):
         part.flags.writeable = False
@@ -111,14 +111,14 @@ class Log:
 
     Parameters
     ----------
-    arms : array of int, shape (n,)
+    arms : IntArray, shape (n,)
         The arm of each row, counted from 0.
-    rewards : array, shape (n,)
+    rewards : NDArray, shape (n,)
         What it paid: 0 or 1.
-    starts : array of int or nothing
+    starts : IntArray | None
         The rows at which sequences begin: the first is 0, and they increase. By default the
         whole log is one sequence.
-    names : sequence of str or nothing
+    names : Iterable[str] | None
         What the arms are called; by default their numbers. There may be arms that were
         never played.
 

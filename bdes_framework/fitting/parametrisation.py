@@ -18,7 +18,7 @@ from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.model.instance import Instance, as_rate
 
-_FARTHEST = 30.0
+_MAX_LOGIT = 30.0
 """Coordinates stay within this of 0: a float knows 1 - 1e-13, and little beyond."""
 
 _SHARPNESS = 4
@@ -35,8 +35,8 @@ class RatePrediction:
 
     Parameters
     ----------
-    lam : float, above 0 and below 1
-        The predicted rate.
+    lam : float
+        The predicted rate, above 0 and below 1.
     deviation : float
         The standard deviation of logit(lam) = log(lam / (1 - lam)) around it. With 2 to 4, a
         prediction that is wrong by a factor of 100 hardly harms; 0.1 is known to 10 %.
@@ -64,7 +64,7 @@ UNKNOWN_RATE = RatePrediction(0.5, 5.0)
 
 @frozen(eq=False)
 class Coordinates:
-    """What is to be estimated, as a vector of free coordinates.
+    """The free parameters of a fit as a vector of unbounded coordinates, and their priors.
 
     First one of r for each arm, then one of b, then logit(lam), unless ``lam`` is known. No
     probability passes 1, wherever the coordinates are:
@@ -80,13 +80,13 @@ class Coordinates:
     ----------
     n_arms : int
         How many arms there are.
-    lam : float or RatePrediction
+    lam : float | RatePrediction
         The rate itself, or what is believed of it.
     q0 : float
         The state at which every sequence begins.
     bounded : bool
         Whether ``b`` is known to be at most 1: so it is where q0 is known.
-    played : array of bool, shape (K,)
+    played : BoolArray, shape (K,)
         Which arms the log has seen.
     """
 
@@ -119,7 +119,7 @@ class Coordinates:
             found[:n] /= self.peak
             return found
         highest = float(found[:n][self.played].max())
-        found[n : 2 * n] = below(np.clip(theta[n : 2 * n], -_FARTHEST, _FARTHEST), highest)
+        found[n : 2 * n] = below(np.clip(theta[n : 2 * n], -_MAX_LOGIT, _MAX_LOGIT), highest)
         found[:n][~self.played] /= max(1.0, float(found[n : 2 * n].max()))
         return found
 
@@ -250,5 +250,5 @@ def below(logarithm: FloatArray, highest: float) -> FloatArray:
 
 def _shares(theta: FloatArray) -> FloatArray:
     """Return expit of coordinates, kept away from 0 and 1."""
-    found: FloatArray = expit(np.clip(theta, -_FARTHEST, _FARTHEST))
+    found: FloatArray = expit(np.clip(theta, -_MAX_LOGIT, _MAX_LOGIT))
     return found

@@ -55,7 +55,6 @@ _DECOMPRESSORS = {
 """The first bytes of compressed files, and the tools that decompress them."""
 
 _Number: TypeAlias = int | float | Decimal
-_Snapshot: TypeAlias = tuple[object, _Number | None, bool, bool | None, int]
 
 
 @frozen
@@ -110,21 +109,11 @@ class _Chunk(NamedTuple):
 
 
 class _BadLineError(Exception):
-    """A line that cannot be used, and why."""
-
-    def __init__(self, line: int, problem: str) -> None:
-        super().__init__(line, problem)
-        self.line = line
-        self.problem = problem
+    """A line of a file that cannot be used: its number, and why."""
 
 
 class _BadRowError(Exception):
-    """A row of a chunk that cannot be used, and why."""
-
-    def __init__(self, index: int, problem: str) -> None:
-        super().__init__(index, problem)
-        self.index = index
-        self.problem = problem
+    """A row of a chunk that cannot be used: its index, and why."""
 
 
 def read_log(
@@ -349,6 +338,11 @@ def _is_missing(value: object) -> bool:
     return value is None or (isinstance(value, str) and value.strip() in _MISSING)
 
 
+def _missing_error(index: int, column: str | None, value: object) -> _BadRowError:
+    seen = f" ({quoted(value)})" if isinstance(value, str) and value.strip() else ""
+    return _BadRowError(index, f"has no value in column {quoted(column)}{seen}")
+
+
 def _is_number(value: object) -> bool:
     """Return whether a value is a finite number, as files write them: not Python's 1_000."""
     try:
@@ -439,29 +433,24 @@ class _RowWriter:
 
     def add(self, chunk: _Chunk) -> None:
         """Check and store more rows, or raise :class:`_BadLineError` for the first bad one."""
-        before: _Snapshot = (
-            self._last_user,
-            self._last_order,
-            self._has_timestamps,
-            self._zoned,
-            len(self._codes),
-        )
-        try:
-            self._add(chunk)
-        except _BadRowError as bad:
-            # Columns are checked one after the other: an earlier row may be bad in another one.
-            self._last_user, self._last_order, self._has_timestamps, self._zoned, n_codes = before
-            self._codes = dict(islice(self._codes.items(), n_codes))
-            known = set(self._codes.values())
-            self._names = {name: code for name, code in self._names.items() if code in known}
-            if bad.index:
-                self.add(chunk.first(bad.index))
-            raise _BadLineError(chunk.lines[bad.index], bad.problem) from None
+        bad: _BadLineError | None = None
+        while chunk.lines:
+            try:
+                self._store(chunk)
+                break
+            except _BadRowError as error:
+                # Columns are checked one after the other: an earlier row may be bad in another one.
+                index, problem = error.args
+                bad = _BadLineError(chunk.lines[index], problem)
+                chunk = chunk.first(index)
+        if bad is not None:
+            raise bad
 
     def raise_first_error(self, bad: _BadLineError) -> NoReturn:
         """Raise the error of the first bad line: this one, or an earlier one of a split user."""
-        self._check_users(bad.line)
-        raise InvalidValueError(f"{self._file}, {self._unit} {bad.line}: {bad.problem}")
+        line, problem = bad.args
+        self._check_users(line)
+        raise InvalidValueError(f"{self._file}, {self._unit} {line}: {problem}")
 
     def log(self) -> Log:
         """Return the log, after the checks that need all of it."""
@@ -498,14 +487,16 @@ class _RowWriter:
                 " before: sort the file by user, then by order"
             )
 
-    def _add(self, chunk: _Chunk) -> None:
+    def _store(self, chunk: _Chunk) -> None:
         arms, rewards, *extra = chunk.values
         users = extra.pop(0) if self._columns.user is not None else None
         orders = extra.pop(0) if self._columns.order is not None else None
         begins = self._sequence_starts(chunk, users)
-        if orders is not None:
-            self._check_order(orders, begins)
+        last_order = None if orders is None else self._check_order(orders, begins)
         paid, played = self._as_rewards(rewards), self._as_arms(arms)
+        # All rows are good: nothing is kept before.
+        self._last_order = last_order
+        self._last_user = None if users is None else users[-1]
         _write_all(self._rewards, paid.tobytes())
         _write_all(self._arms, played.tobytes())
         for index in np.flatnonzero(begins).tolist():
@@ -526,28 +517,27 @@ class _RowWriter:
         begins[0] |= self._n_rows == 0
         for index in np.flatnonzero(begins).tolist():
             if _is_missing(users[index]):
-                raise _BadRowError(index, self._missing_value(self._columns.user, users[index]))
+                raise _missing_error(index, self._columns.user, users[index])
             last = users[index - 1] if index else self._last_user
             begins[index] = self._n_rows + index == 0 or not _is_same_user(last, users[index])
-        self._last_user = users[-1]
         return begins
 
-    def _check_order(self, orders: Sequence[Any], begins: NDArray[np.bool_]) -> None:
+    def _check_order(self, orders: Sequence[Any], begins: NDArray[np.bool_]) -> _Number:
+        """Raise if the rows of a user are not in order; return the last of the orders."""
         if self._n_rows == 0 and not _is_missing(orders[0]):  # the first row decides for the file
             self._has_timestamps = not _is_number(orders[0])
         values = self._as_orders(orders)
         follows = np.empty(len(values), dtype=np.bool_)
         follows[1:] = values[1:] > values[:-1]
-        first = values[0].item() if isinstance(values[0], np.generic) else values[0]
-        follows[0] = self._last_order is None or first > self._last_order
+        follows[0] = self._last_order is None or values.item(0) > self._last_order
         wrong = np.flatnonzero(~(follows | begins))
         if wrong.size:
             index = int(wrong[0])
             same = values[index] == (values[index - 1] if index else self._last_order)
             problem = "is there twice" if same else "comes after a later one"
             raise _BadRowError(index, f"order {quoted(orders[index])} {problem}")
-        last = values[-1]
-        self._last_order = last.item() if isinstance(last, np.generic) else last
+        last: _Number = values.item(-1)
+        return last
 
     def _as_orders(self, orders: Sequence[Any]) -> NDArray[Any]:
         """Return numbers or times as comparable numbers; whole ones keep every digit."""
@@ -560,7 +550,7 @@ class _RowWriter:
                     return _whole_numbers(whole)
         for index, value in enumerate(orders):
             if _is_missing(value):
-                raise _BadRowError(index, self._missing_value(self._columns.order, value))
+                raise _missing_error(index, self._columns.order, value)
             if not _is_number(value):
                 raise _BadRowError(index, f"order {quoted(value)} is no finite number")
         # As objects, which Python compares exactly, of whatever kinds they are.
@@ -569,7 +559,7 @@ class _RowWriter:
     def _timestamp(self, index: int, value: object) -> int:
         """Return nanoseconds since 1970."""
         if _is_missing(value):
-            raise _BadRowError(index, self._missing_value(self._columns.order, value))
+            raise _missing_error(index, self._columns.order, value)
         text = value.isoformat() if isinstance(value, date) else str(value).strip()
         try:
             moment = datetime.fromisoformat(text)
@@ -601,9 +591,7 @@ class _RowWriter:
                 codes[index] = _REWARDS[_parsed_reward(reward)]
             except (KeyError, TypeError):
                 if _is_missing(reward):
-                    raise _BadRowError(
-                        index, self._missing_value(self._columns.reward, reward)
-                    ) from None
+                    raise _missing_error(index, self._columns.reward, reward) from None
                 raise _BadRowError(index, f"a reward is 0 or 1, got {quoted(reward)}") from None
         return codes
 
@@ -624,7 +612,7 @@ class _RowWriter:
 
     def _new_arm_code(self, index: int, arm: object) -> int:
         if _is_missing(arm):
-            raise _BadRowError(index, self._missing_value(self._columns.arm, arm))
+            raise _missing_error(index, self._columns.arm, arm)
         name = str(arm).strip()
         if len(name) > MAX_NAME_LENGTH:
             raise _BadRowError(index, f"the arm's name has over {MAX_NAME_LENGTH} characters")
@@ -633,7 +621,3 @@ class _RowWriter:
             problem = f"over {MAX_LOG_ARMS:,} arms, and every row costs their square"
             raise _BadRowError(index, f"{problem}: is {what} the arm's column?")
         return self._names.setdefault(name, len(self._names))
-
-    def _missing_value(self, column: str | None, value: object) -> str:
-        seen = f" ({quoted(value)})" if isinstance(value, str) and value.strip() else ""
-        return f"has no value in column {quoted(column)}{seen}"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdes_framework import FloatArray, IntArray, compiled, sweep_log_likelihoods
-from bdes_policies.posterior.modes import FARTHEST
+from bdes_policies.posterior.modes import MAX_LOGIT
 
 _FORGOTTEN = 7.0
 """Once less than exp(-7) of the first state is left, nothing says what the scale is."""
@@ -25,7 +25,7 @@ _AHEAD = 4
 @compiled
 def from_logit(logit: float) -> float:
     """Return the probability that has a logit, which is kept within bounds."""
-    return 1.0 / (1.0 + math.exp(-min(max(logit, -FARTHEST), FARTHEST)))
+    return 1.0 / (1.0 + math.exp(-min(max(logit, -MAX_LOGIT), MAX_LOGIT)))
 
 
 @compiled

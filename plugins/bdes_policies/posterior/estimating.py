@@ -32,7 +32,7 @@ from bdes_policies.posterior.backtracking import (
     unpack,
 )
 from bdes_policies.posterior.modes import (
-    FARTHEST,
+    MAX_LOGIT,
     Draw,
     LaplaceApproximation,
     RatePrior,
@@ -76,7 +76,9 @@ _NO_STARTS: IntArray = np.empty(0, dtype=np.int64)
 
 def _move(logits: FloatArray, step: FloatArray) -> FloatArray:
     """Return where a step leads, each coordinate moved no farther than allowed."""
-    there: FloatArray = np.clip(logits + np.clip(step, -_MAX_MOVE, _MAX_MOVE), -FARTHEST, FARTHEST)
+    there: FloatArray = np.clip(
+        logits + np.clip(step, -_MAX_MOVE, _MAX_MOVE), -MAX_LOGIT, MAX_LOGIT
+    )
     return there
 
 

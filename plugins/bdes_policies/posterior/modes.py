@@ -8,7 +8,7 @@ from attrs import frozen
 
 from bdes_framework import FloatArray, Mode
 
-FARTHEST = 25.0
+MAX_LOGIT = 25.0
 """Logits are kept this close to 0."""
 
 
@@ -75,9 +75,10 @@ def is_same_mode(one: Mode, other: Mode) -> bool:
     return float(apart @ other.precision @ apart) < 0.1
 
 
+# Not by scipy.special, whose last bits are others: the arms that are played depend on them.
 def logit(p: float) -> float:
-    """Return the logit of a probability, at most ``FARTHEST`` from 0."""
-    return min(max(math.log(p) - math.log1p(-p), -FARTHEST), FARTHEST)
+    """Return the logit of a probability, at most ``MAX_LOGIT`` from 0."""
+    return min(max(math.log(p) - math.log1p(-p), -MAX_LOGIT), MAX_LOGIT)
 
 
 def from_logits(logits: FloatArray) -> FloatArray:
