@@ -23,7 +23,7 @@ _OWN_COMMANDS = {
     "run": ("bdes_framework.cli.run:run", "Run an experiment, or go on with it."),
     "runs": ("bdes_framework.cli.runs:runs", "List runs."),
     "show": ("bdes_framework.cli.runs:show", "Print a run's table of results again."),
-    "compare": ("bdes_framework.cli.compare:compare", "Compare two runs, cell by cell."),
+    "compare": ("bdes_framework.cli.runs:compare", "Compare two runs, cell by cell."),
     "report": ("bdes_framework.cli.report:report", "Write a run as one HTML page with charts."),
     "plot": ("bdes_framework.cli.report:plot", "Save a chart of a run as SVG or PNG."),
     "export": ("bdes_framework.cli.runs:export", "Write a run's cells as CSV, JSON or Parquet."),

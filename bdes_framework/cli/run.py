@@ -1,6 +1,7 @@
 """``bdes run``, ``bdes check``: run an experiment, or only check its file."""
 
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -9,8 +10,6 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
-    Task,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -19,14 +18,11 @@ from rich.text import Text
 
 from bdes_framework._internal.text import ascii_controls
 from bdes_framework.cli.report import need_charts, write_report
-from bdes_framework.cli.tables import results_table
+from bdes_framework.cli.runs import show_run
 from bdes_framework.experiment.cell import Cell, CellResult
 from bdes_framework.experiment.file import Experiment, load_experiment
 from bdes_framework.experiment.results import Run
 from bdes_framework.experiment.run import run_experiment, run_folder
-from bdes_framework.experiment.summary import CellSummary, summarise
-
-_MAX_FAILURES = 10
 
 
 @click.command()
@@ -69,69 +65,12 @@ def run(
     sys.exit(status)
 
 
-def show_run(run: Run, *, tracebacks: bool = False) -> int:
-    """Print a run's results and failures; return the exit code: 1 if a cell or benchmark failed."""
-    console = Console()
-    cells = run.cells()
-    console.print(results_table(summarise(cells), console.width))
-    console.print(Text(f"{len(cells)} of {run.n_cells} cells in {ascii_controls(str(run.folder))}"))
-    benchmark_errors = run.benchmark_errors()
-    for error in benchmark_errors:
-        click.echo(f"no regret: the benchmark failed: {error}", err=True)
-    failed = [cell for cell in cells if cell.error is not None]
-    groups = _group_failures(failed)
-    for group in groups[:_MAX_FAILURES]:
-        click.echo(_failure_text(group), err=True)
-        if tracebacks:
-            for line in run.traceback(group[0]).splitlines():
-                click.echo("  " + ascii_controls(line), err=True)
-    rest = sum(map(len, groups[_MAX_FAILURES:]))
-    if rest:
-        click.echo(f"failed: and {rest} more cell{'s' if rest > 1 else ''} otherwise", err=True)
-    if failed:
-        click.echo(
-            f"bdes: {len(failed)} of {len(cells)} cells failed; --retry-failed runs them again",
-            err=True,
-        )
-    return 1 if failed or benchmark_errors else 0
-
-
-def _group_failures(failed: list[CellSummary]) -> list[list[CellSummary]]:
-    """Group failed cells by policy and error."""
-    groups: dict[tuple[str, str | None], list[CellSummary]] = {}
-    for cell in failed:
-        groups.setdefault((cell.policy, cell.error), []).append(cell)
-    return list(groups.values())
-
-
-def _failure_text(group: list[CellSummary]) -> str:
-    first, more = group[0], len(group) - 1
-    others = f" and {more} more cell{'s' if more > 1 else ''}" if more else ""
-    return (
-        f"failed: {ascii_controls(first.policy)} on {ascii_controls(first.environment)},"
-        f" T = {first.horizon}, replication {first.replication}{others}: {first.error}"
-    )
-
-
-class _PullsPerSecond(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        elapsed = task.elapsed or 0.0
-        pulls = task.fields.get("pulls", 0)
-        return Text(f"{_rounded(pulls / elapsed)} pulls/s" if pulls and elapsed > 0.5 else "")
-
-
 def _rounded(number: float) -> str:
     """Return a number with a unit, such as 350, 12 k, 3.4 M."""
     for unit, size in ((" M", 1e6), (" k", 1e3)):
         if number >= size:
             return f"{number / size:.{1 if number < 10 * size else 0}f}{unit}"
     return f"{number:.0f}"
-
-
-class _Failures(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        failures = task.fields.get("failures", 0)
-        return Text(f"{failures} failed" if failures else "", style="red")
 
 
 def _run_with_progress(
@@ -142,15 +81,17 @@ def _run_with_progress(
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[unit]}", markup=False),
-        _PullsPerSecond(),
+        TextColumn("{task.fields[rate]}", markup=False),
         TimeRemainingColumn(),
-        _Failures(),
+        TextColumn("{task.fields[failures]}", style="red"),
     )
-    pulls, failures = 0, 0
+    pulls, failures, begin = 0, 0, time.monotonic()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         name = ascii_controls(experiment.config.name)[:30]
-        task = progress.add_task(name, total=None, unit="cells")
-        plans = progress.add_task("best sequences", visible=False, unit="planned")
+        task = progress.add_task(name, total=None, unit="cells", rate="", failures="")
+        plans = progress.add_task(
+            "best sequences", visible=False, unit="planned", rate="", failures=""
+        )
 
         def on_start(total: int, done: int) -> None:
             progress.update(task, total=total, completed=done)
@@ -159,7 +100,10 @@ def _run_with_progress(
             nonlocal pulls, failures
             pulls += 0 if result.error else cell.horizon
             failures += bool(result.error)
-            progress.update(task, advance=1, pulls=pulls, failures=failures)
+            progress.update(task, advance=1, failures=f"{failures} failed" if failures else "")
+            elapsed = time.monotonic() - begin
+            if elapsed > 0.5:
+                progress.update(task, rate=f"{_rounded(pulls / elapsed)} pulls/s")
 
         def on_benchmark(total: int, done: int) -> None:
             # No more cells come from here on, so their rate is no longer updated.
@@ -198,10 +142,10 @@ def check(file: Path) -> None:
         table.add_row(name, Text(f"{value:,}" if isinstance(value, int) else str(value)))
     # From 10 ns a pull for compiled policies to 10 µs for plain Python ones that decide each round.
     low, high = (_duration(pulls * seconds + len(cells) * 1e-3) for seconds in (1e-8, 1e-5))
-    time = f"{low} with compiled policies, up to {high} with plain Python ones"
+    duration = f"{low} with compiled policies, up to {high} with plain Python ones"
     if experiment.config.benchmark is not False:
-        time += "; besides, planning the benchmark"
-    table.add_row("time", time)
+        duration += "; besides, planning the benchmark"
+    table.add_row("time", duration)
     console = Console()
     console.print(Text(ascii_controls(f"{file}: no mistakes"), style="green"))
     console.print(table)

@@ -1,10 +1,12 @@
-"""``bdes runs``, ``show``, ``export``: list runs, print and export their results."""
+"""``bdes runs``, ``show``, ``export``, ``compare``: list runs, print, export, compare results."""
 
 import csv
 import io
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import click
 from rich.console import Console
@@ -12,23 +14,33 @@ from rich.table import Table
 from rich.text import Text
 
 from bdes_framework._internal.files import replace_file, replace_text
-from bdes_framework._internal.text import ascii_controls, one_line
-from bdes_framework.cli.run import show_run
+from bdes_framework._internal.text import ascii_controls, one_line, quoted
 from bdes_framework.errors import BdesError
-from bdes_framework.experiment.results import COLUMNS, load_run
+from bdes_framework.experiment.results import COLUMNS, Run, load_run
 from bdes_framework.experiment.run import RUNS, list_runs
+from bdes_framework.experiment.summary import (
+    CellSummary,
+    Estimate,
+    Result,
+    estimate,
+    slopes,
+    summarise,
+)
 
 _FOLDER = click.Path(path_type=Path)
+_MAX_FAILURES = 10
+_MIN_WIDTH_FOR_REWARD = 100
+"""The width in characters from which on reward is shown beside regret."""
+
+_Place: TypeAlias = tuple[str, int, str]
+"""Environment, horizon and policy."""
 
 
 @click.command()
 @click.argument("folder", type=_FOLDER, default=RUNS)
 def runs(folder: Path) -> None:
     """List the runs below FOLDER."""
-    table = Table(pad_edge=False, box=None, header_style="bold")
-    table.add_column("Run")
-    table.add_column("Experiment")
-    table.add_column("Cells", justify="right")
+    table = _table(["Run", "Experiment"], ["Cells"])
     for path in list_runs(folder):
         shown = ascii_controls(str(path))
         try:
@@ -40,14 +52,151 @@ def runs(folder: Path) -> None:
     Console().print(table if table.row_count else Text(ascii_controls(f"no runs in {folder}")))
 
 
+def _table(*headings: Sequence[str]) -> Table:
+    """Return a table with columns of labels, then of numbers, and so on in turn."""
+    table = Table(pad_edge=False, box=None, header_style="bold")
+    for index, group in enumerate(headings):
+        for heading in group:
+            if index % 2:
+                table.add_column(heading, justify="right", no_wrap=True)
+            else:
+                table.add_column(heading, overflow="fold")
+    return table
+
+
 @click.command()
 @click.argument("run", type=_FOLDER)
 @click.option("--traceback", is_flag=True, help="Show where failed cells failed.")
 def show(run: Path, traceback: bool) -> None:
     """Print the table of results of RUN again."""
     with load_run(run) as opened:
-        status = show_run(opened, tracebacks=traceback)
-    sys.exit(status)
+        sys.exit(show_run(opened, tracebacks=traceback))
+
+
+def show_run(run: Run, *, tracebacks: bool = False) -> int:
+    """Print a run's results and failures; return the exit code: 1 if a cell or benchmark failed."""
+    console = Console()
+    cells = run.cells()
+    console.print(results_table(summarise(cells), console.width))
+    console.print(Text(f"{len(cells)} of {run.n_cells} cells in {ascii_controls(str(run.folder))}"))
+    benchmark_errors = run.benchmark_errors()
+    for error in benchmark_errors:
+        click.echo(f"no regret: the benchmark failed: {error}", err=True)
+    failed = [cell for cell in cells if cell.error is not None]
+    groups = _group_failures(failed)
+    for group in groups[:_MAX_FAILURES]:
+        click.echo(_failure_text(group), err=True)
+        if tracebacks:
+            for line in run.traceback(group[0]).splitlines():
+                click.echo("  " + ascii_controls(line), err=True)
+    rest = sum(map(len, groups[_MAX_FAILURES:]))
+    if rest:
+        click.echo(f"failed: and {rest} more cell{'s' if rest > 1 else ''} otherwise", err=True)
+    if failed:
+        counts = f"{len(failed)} of {len(cells)} cells failed"
+        click.echo(f"bdes: {counts}; --retry-failed runs them again", err=True)
+    return 1 if failed or benchmark_errors else 0
+
+
+def _group_failures(failed: list[CellSummary]) -> list[list[CellSummary]]:
+    """Group failed cells by policy and error."""
+    groups: dict[tuple[str, str | None], list[CellSummary]] = {}
+    for cell in failed:
+        groups.setdefault((cell.policy, cell.error), []).append(cell)
+    return list(groups.values())
+
+
+def _failure_text(group: list[CellSummary]) -> str:
+    first, more = group[0], len(group) - 1
+    others = f" and {more} more cell{'s' if more > 1 else ''}" if more else ""
+    return (
+        f"failed: {ascii_controls(first.policy)} on {ascii_controls(first.environment)},"
+        f" T = {first.horizon}, replication {first.replication}{others}: {first.error}"
+    )
+
+
+def results_table(results: Sequence[Result], width: int) -> Table:
+    """Return a table of results, with a star at the best policy of each environment and horizon."""
+    with_regret = any(result.regret is not None for result in results)
+    with_reward = width >= _MIN_WIDTH_FOR_REWARD or not with_regret
+    best = _best(results)
+    slope_of = slopes(results)
+    table = Table(pad_edge=False, box=None, header_style="bold")
+    table.add_column("Environment", overflow="fold", min_width=_width(results, "environment"))
+    table.add_column("T", justify="right", no_wrap=True)
+    table.add_column("Policy", overflow="fold", min_width=_width(results, "policy") + 2)
+    if with_reward:
+        table.add_column("Reward ± 95 %", justify="right")
+        table.add_column("A round", justify="right")
+    if with_regret:
+        table.add_column("DES regret ± 95 %", justify="right")
+        table.add_column("Of OPT", justify="right")
+        if slope_of:
+            table.add_column("Slope", justify="right")
+    for result in results:
+        row = [
+            ascii_controls(result.environment),
+            f"{result.horizon:,}",
+            ascii_controls(result.policy) + _remark(result, result in best),
+            *(_reward_texts(result) if with_reward else ()),
+        ]
+        if with_regret:
+            row += [estimate_text(result.regret), _fraction(result)]
+            if slope_of:
+                slope = slope_of.get((result.environment, result.policy))
+                row.append("" if slope is None else f"{slope:.2f}")
+        style = "bold" if result in best else ""
+        table.add_row(*(Text(text) for text in row), style=style)
+    return table
+
+
+def _remark(result: Result, is_best: bool) -> str:
+    """Return the text after a policy's label: a star, and the number of failed replications."""
+    some = result.n_failed and result.mean is not None
+    return (" *" if is_best else "") + (f" ({result.n_failed} failed)" if some else "")
+
+
+def _reward_texts(result: Result) -> tuple[str, str]:
+    """Return the total reward, and the expected reward per round."""
+    if result.mean is None:
+        return "-", "failed"
+    return estimate_text(result.reward), f"{result.mean.mean / result.horizon:.4f}"
+
+
+def _width(results: Sequence[Result], label: str) -> int:
+    """Return the width of a column of labels: that of the longest one, 20 at most."""
+    return min(max((len(getattr(result, label)) for result in results), default=0), 20)
+
+
+def _best(results: Sequence[Result]) -> list[Result]:
+    """Return the results with the highest expected reward of their environment and horizon."""
+    columns: dict[tuple[str, int], list[Result]] = {}
+    for result in results:
+        if result.mean is not None:
+            columns.setdefault((result.environment, result.horizon), []).append(result)
+    return [
+        max(column, key=lambda r: r.mean.mean if r.mean is not None else 0.0)
+        for column in columns.values()
+        if len(column) > 1
+    ]
+
+
+def _fraction(result: Result) -> str:
+    if result.mean is None:
+        return "failed"
+    if result.regret is None:
+        return "-"
+    optimum = result.mean.mean + result.regret.mean
+    return f"{result.mean.mean / optimum:.1%}" if optimum > 0 else "-"
+
+
+def estimate_text(estimate: Estimate | None) -> str:
+    """Return a mean with its interval, or a dash."""
+    if estimate is None:
+        return "-"
+    if estimate.half_width is None:
+        return f"{estimate.mean:,.1f}"
+    return f"{estimate.mean:,.1f} ± {estimate.half_width:,.1f}"
 
 
 @click.command()
@@ -61,18 +210,19 @@ def export(run: Path, form: str, out: Path | None) -> None:
     if form == "parquet":
         _write_parquet(rows, out)
         return
-    text = io.StringIO()
-    if form == "json":
-        json.dump(rows, text, indent=1)
-        text.write("\n")
-    else:
-        writer = csv.DictWriter(text, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
+    text = json.dumps(rows, indent=1) + "\n" if form == "json" else _as_csv(rows)
     if out is None:
-        _print(text.getvalue())
+        _print(text)
     else:
-        replace_text(out, text.getvalue())
+        replace_text(out, text)
+
+
+def _as_csv(rows: list[dict[str, object]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS)
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def _print(text: str) -> None:
@@ -92,3 +242,91 @@ def _write_parquet(rows: list[dict[str, object]], out: Path | None) -> None:
         raise click.UsageError("Parquet needs pyarrow: install 'bdes-framework[export]'") from None
     table = pyarrow.Table.from_pylist(rows)
     replace_file(out, lambda path: pyarrow.parquet.write_table(table, path))
+
+
+@click.command()
+@click.argument("first", type=_FOLDER)
+@click.argument("second", type=_FOLDER)
+def compare(first: Path, second: Path) -> None:
+    """Compare two runs on what both have: expected reward of SECOND less that of FIRST."""
+    with load_run(first) as one, load_run(second) as other:
+        if not _compare(one, other):
+            sys.exit(1)
+
+
+def _compare(one: Run, other: Run) -> bool:
+    """Print the comparison; return whether the runs have anything in common."""
+    shared, different = _shared(one, other)
+    same_seed = _config(one)["seed"] == _config(other)["seed"]
+    differences = _paired_differences(one, other) if same_seed else {}
+    table = _table(["Environment"], ["T"], ["Policy"], ["First", "Second", "Difference ± 95 %"])
+    for before, after in shared:
+        labels = ascii_controls(before.environment), ascii_controls(before.policy)
+        paired = estimate(differences.get(_place(before), []))
+        means = map(estimate_text, (before.mean, after.mean, paired))
+        table.add_row(*map(Text, (labels[0], f"{before.horizon:,}", labels[1], *means)))
+    Console().print(table if table.row_count else Text("the runs have no cells in common"))
+    for label in different:
+        click.echo(f"left out: {quoted(label)} is not the same environment in both runs", err=True)
+    for remark in _differences_of_setup(one, other, shared):
+        click.echo(remark, err=True)
+    return bool(shared)
+
+
+def _shared(one: Run, other: Run) -> tuple[list[tuple[Result, Result]], list[str]]:
+    """Return the results both runs have, and the labels of environments that differ."""
+    matches = {_place(result): result for result in other.results()}
+    first, second = _tables(one, "environments"), _tables(other, "environments")
+    shared: list[tuple[Result, Result]] = []
+    different: dict[str, None] = {}
+    for result in one.results():
+        match = matches.get(_place(result))
+        where = (result.environment, result.horizon)
+        if match is not None and first.get(where) == second.get(where):
+            shared.append((result, match))
+        elif match is not None:
+            different[result.environment] = None
+    return shared, list(different)
+
+
+def _differences_of_setup(
+    one: Run, other: Run, shared: list[tuple[Result, Result]]
+) -> Iterator[str]:
+    """Yield in what the runs differ besides their results."""
+    first, second = _tables(one, "policies"), _tables(other, "policies")
+    places = [(before.policy, before.horizon) for before, _ in shared]
+    changed = [place[0] for place in places if first.get(place) != second.get(place)]
+    for label in dict.fromkeys(changed):
+        yield f"policy {quoted(label)} has other parameters in the second run"
+    for key in ("reveal_lam", "reveal_replenishing_arm"):
+        if _config(one)[key] != _config(other)[key]:
+            yield f"the runs differ in {key}"
+    if one.resolved["versions"] != other.resolved["versions"]:
+        yield "the runs were made with different versions of the framework or of plugins"
+    if _config(one)["seed"] != _config(other)["seed"]:
+        yield "the runs have different seeds, so replications are not paired"
+
+
+def _config(run: Run) -> dict[str, object]:
+    found: dict[str, object] = run.resolved["config"]
+    return found
+
+
+def _tables(run: Run, key: str) -> dict[tuple[str, int], object]:
+    """Return the resolved tables of environments or policies, by label and horizon."""
+    return {(part["label"], part["horizon"]): part["table"] for part in run.resolved["config"][key]}
+
+
+def _place(result: Result | CellSummary) -> _Place:
+    return result.environment, result.horizon, result.policy
+
+
+def _paired_differences(one: Run, other: Run) -> dict[_Place, list[float]]:
+    """Return differences of replications, which share their random streams under one seed."""
+    means = {(*_place(cell), cell.replication): cell.total_mean for cell in one.cells()}
+    found: dict[_Place, list[float]] = {}
+    for cell in other.cells():
+        before = means.get((*_place(cell), cell.replication))
+        if before is not None and cell.total_mean is not None:
+            found.setdefault(_place(cell), []).append(cell.total_mean - before)
+    return found

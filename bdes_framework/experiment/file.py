@@ -131,13 +131,8 @@ def load_experiment(path: str | PathLike[str]) -> Experiment:
     return Experiment(config, plugins, tuple(cells), builder.versions, text)
 
 
-_PLACEHOLDERS: Mapping[str, object] = {
-    "name": "placeholder",
-    "seed": 0,
-    "horizons": [],
-    "environments": [],
-    "policies": [],
-}
+_REQUIRED_LISTS: Mapping[str, object] = {"horizons": [], "environments": [], "policies": []}
+_PLACEHOLDERS: Mapping[str, object] = {"name": "placeholder", "seed": 0, **_REQUIRED_LISTS}
 _ITEM_PLACEHOLDERS: Mapping[str, object] = {"horizons": 0, "environments": "", "policies": ""}
 _PLACEHOLDER_HORIZON = 1_000
 
@@ -269,8 +264,9 @@ class _CellBuilder:
     def _label(self, label: object, path: str) -> str:
         if isinstance(label, str) and 0 < len(label) <= MAX_LABEL_LENGTH:
             return label
-        what = f"must be a string of 1 to {MAX_LABEL_LENGTH} characters"
-        self._add_mistake(f"{path}.label", what)
+        self._add_mistake(
+            f"{path}.label", f"must be a string of 1 to {MAX_LABEL_LENGTH} characters"
+        )
         return path
 
     def _replications_that_fit(
@@ -373,7 +369,8 @@ def _value_mistakes(config: ExperimentConfig) -> list[Mistake]:
     horizons = list(filter(_is_horizon, config.horizons))
     if len(set(horizons)) < len(horizons):
         mistakes.append(Mistake("horizons", "names a horizon twice"))
-    for key in ("horizons", "environments", "policies"):
-        if not getattr(config, key):
-            mistakes.append(Mistake(key, "needs at least one entry"))
-    return mistakes
+    return mistakes + [
+        Mistake(key, "needs at least one entry")
+        for key in _REQUIRED_LISTS
+        if not getattr(config, key)
+    ]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bdes_framework import Experiment, StoreError, load_experiment, load_run, run_experiment
-from bdes_framework.cli.run import show_run
+from bdes_framework.cli.runs import show_run
 from bdes_framework.experiment.store import locked, open_store
 from tests.support.experiments import changed, dump, run_demo, write_experiment, write_plugin
 
