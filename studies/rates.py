@@ -2,8 +2,7 @@
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
-from itertools import cycle
+from itertools import cycle, pairwise
 from pathlib import Path
 
 import altair as alt
@@ -11,6 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
+from studies.pages import BLACK, BLUE, GREEN, PURPLE, VERMILION, chart_data, heights_apart, table
 from studies.regimes import (
     ALLOWED_EXCESS,
     CASES,
@@ -42,8 +42,6 @@ compare; it gates nothing.
 
 The dashed grey line has the theorem's slope and ends where the panel's first case does.
 
-| case | theorem | horizons | regret at the last | slope, 95 % | last decade | theorem's | gate |
-|---|---|---|---|---|---|---|---|
 {rates}
 
 **Why `exp3p` starts steeper than 1/2.** The theorem bounds the worst instance at each T. On one
@@ -52,8 +50,6 @@ grows linearly until T is of the order of K·ln K/gap², and as √T from there 
 instances is in between, the more so the shorter the horizon. More instances would narrow the
 interval, not lower the slope. Slopes by half decade:
 
-| case | {intervals} |
-|---|{rules}
 {local}
 
 ## Noise
@@ -62,8 +58,6 @@ Theorem 6.1 allows extra regret of the order of sigma·T. Measured with Gaussian
 instances: the regret that noise adds, divided by sigma·T (mean ± standard error over paired seeds).
 It grows at most linearly if the last column does not grow with T.
 
-| policy | sigma | T | extra regret / (sigma·T) |
-|---|---|---|---|
 {noise}
 """
 
@@ -71,40 +65,55 @@ It grows at most linearly if the last column does not grow with T.
 def page(measured: list[Measured], noise: list[NoiseRow]) -> str:
     """Return the documentation page."""
     slow = [row for row in measured if row.case.regime == "slow"]
-    steps = list(zip(slow[0].horizons, slow[0].horizons[1:], strict=False))
+    powers = [f"10^{math.log10(t):.3g}" for t in slow[0].horizons]
+    steps = [f"{a} to {b}" for a, b in pairwise(powers)]
     return PAGE.format(
         seeds=SEEDS,
         instances=INSTANCES,
         excess=ALLOWED_EXCESS,
-        rates="\n".join(map(_line, measured)),
-        intervals=" | ".join(f"10^{math.log10(a):.3g} to 10^{math.log10(b):.3g}" for a, b in steps),
-        rules="---|" * len(steps),
-        local="\n".join(map(_local_slopes, slow)),
-        noise="\n".join(
-            f"| {n.policy} | {n.sigma} | {n.horizon:,} | {n.extra:+.4f} ± {n.error:.4f} |"
-            for n in noise
+        rates=table(RATES, map(_rate_cells, measured)),
+        local=table(["case", *steps], map(_local_slopes, slow)),
+        noise=table(
+            ["policy", "sigma", "T", "extra regret / (sigma·T)"],
+            (
+                (n.policy, str(n.sigma), f"{n.horizon:,}", f"{n.extra:+.4f} ± {n.error:.4f}")
+                for n in noise
+            ),
         ),
     )
 
 
-def _line(row: Measured) -> str:
-    case = row.case
-    theory = "-" if row.theory_slope is None else f"{row.theory_slope:.2f}"
-    gate = {None: "reported", True: "held", False: "**not held**"}[row.held]
-    return (
-        f"| {case.name} | {case.theorem} | {row.horizons[0]:,} to {row.horizons[-1]:,} |"
-        f" {row.regret[:, -1].mean():,.0f} | {row.slope:.3f} ({row.low:.3f} to {row.high:.3f})"
-        f" | {row.last_slope:.2f} | {theory} | {gate} |"
-    )
+RATES = [
+    "case",
+    "theorem",
+    "horizons",
+    "regret at the last",
+    "slope, 95 %",
+    "last decade",
+    "theorem's",
+    "gate",
+]
 
 
-def _local_slopes(row: Measured) -> str:
+def _rate_cells(row: Measured) -> list[str]:
+    return [
+        row.case.name,
+        row.case.theorem,
+        f"{row.horizons[0]:,} to {row.horizons[-1]:,}",
+        f"{row.regret[:, -1].mean():,.0f}",
+        f"{row.slope:.3f} ({row.low:.3f} to {row.high:.3f})",
+        f"{row.last_slope:.2f}",
+        "-" if row.theory_slope is None else f"{row.theory_slope:.2f}",
+        {None: "reported", True: "held", False: "**not held**"}[row.held],
+    ]
+
+
+def _local_slopes(row: Measured) -> list[str]:
     slopes = np.diff(np.log(row.regret.mean(axis=0))) / np.diff(np.log(row.horizons))
-    return f"| {row.case.name} | {' | '.join(f'{slope:.2f}' for slope in slopes)} |"
+    return [row.case.name, *(f"{slope:.2f}" for slope in slopes)]
 
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000")
-"""Okabe and Ito's, which the colour-blind can tell apart; lines are labelled besides."""
+COLOURS = (BLUE, VERMILION, GREEN, PURPLE, BLACK)
 TITLES = {
     "slow": "Slow states",
     "middle": "In between",
@@ -148,14 +157,16 @@ def _panel(title: str, rows: list[Measured]) -> alt.LayerChart:
     )
     layers = [_theory(rows[0], x, y)] if rows[0].theory_slope is not None else []
     gap = LINE_OF_TEXT * (HIGHEST - LOWEST) / HEIGHT
-    heights = _apart([math.log10(mean[-1]) for mean in means], gap)
+    heights = heights_apart([math.log10(mean[-1]) for mean in means], gap)
     for row, mean, height, colour in zip(rows, means, heights, cycle(COLOURS), strict=False):
         points = [{"T": t, "regret": float(m)} for t, m in zip(row.horizons, mean, strict=True)]
         name = row.case.name.removesuffix(" on (1, 0), (0, 1)")
         label = {"T": row.horizons[-1], "regret": 10**height, "name": name}
         layers += [
-            _data(points).mark_line(color=colour, point={"color": colour, "size": 14}).encode(x, y),
-            _data([label])
+            chart_data(points)
+            .mark_line(color=colour, point={"color": colour, "size": 14})
+            .encode(x, y),
+            chart_data([label])
             .mark_text(align="left", dx=7, color=colour, fontSize=11)
             .encode(x, y, text="name:N"),
         ]
@@ -168,21 +179,8 @@ def _theory(row: Measured, x: alt.X, y: alt.Y) -> alt.Chart:
     last = row.regret[:, -1].mean()
     ends = [row.horizons[0], row.horizons[-1]]
     points = [{"T": t, "regret": last * (t / ends[1]) ** row.theory_slope} for t in ends]
-    dashed: alt.Chart = _data(points).mark_line(color="#888", strokeDash=[5, 4]).encode(x, y)
+    dashed: alt.Chart = chart_data(points).mark_line(color="#888", strokeDash=[5, 4]).encode(x, y)
     return dashed
-
-
-def _data(values: Sequence[Mapping[str, object]]) -> alt.Chart:
-    return alt.Chart(alt.InlineData(values=list(values)))
-
-
-def _apart(heights: list[float], gap: float) -> list[float]:
-    """Return heights for labels at least a gap apart: pushed down where they would overlap."""
-    placed = dict.fromkeys(range(len(heights)), 0.0)
-    above = math.inf
-    for k in sorted(placed, key=lambda k: -heights[k]):
-        above = placed[k] = min(heights[k], above - gap)
-    return list(placed.values())
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ beside the slope of the theorem's own finite-T expression over the same horizons
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -14,14 +14,14 @@ from attrs import frozen
 
 import bdes_framework as bdes
 from bdes_framework.experiment.arms import ArmsConfig, make_arms
-from bdes_framework.experiment.summary import loglog_line
+from studies.pages import slope_of, slope_with_interval
 
 PLUGINS = bdes.load_plugins()
 SEEDS = 30
 INSTANCES = 3
 """A seed's own: 90 in all, so that the bootstrap over seeds is one over instances as well."""
 ALLOWED_EXCESS = 0.05
-MOST_EXPLORATION = 0.5
+MAX_EXPLORATION = 0.5
 """Horizons at which exploring takes more of them than this are left out."""
 
 Rate = Callable[[int], float]
@@ -175,7 +175,7 @@ def exploration(shown: bdes.Diagnostics, horizon: int) -> float:
 def measure(case: Case, seeds: int = SEEDS) -> Measured:
     """Play a case at all its horizons; fit the slope, and bootstrap it over seeds."""
     regret, explored = _plays(case, seeds)
-    kept = explored <= MOST_EXPLORATION
+    kept = explored <= MAX_EXPLORATION
     horizons = [horizon for horizon, is_kept in zip(case.horizons, kept, strict=True) if is_kept]
     regret = regret[:, kept]
     slope, low, high = slope_with_interval(horizons, regret)
@@ -209,23 +209,6 @@ def _plays(case: Case, seeds: int) -> tuple[bdes.FloatArray, bdes.FloatArray]:
             regret[seed, column] = np.mean([play.regret for play in plays])
             explored[column] += np.mean([play.exploration for play in plays]) / seeds
     return regret, explored
-
-
-def slope_with_interval(
-    horizons: Sequence[int], regret: bdes.FloatArray
-) -> tuple[float, float, float]:
-    """Return the slope of mean regret, shape (seeds, horizons), and its 95 % bootstrap interval."""
-    seeds, rng = len(regret), np.random.default_rng(0)
-    samples = [
-        slope_of(horizons, regret[rng.integers(0, seeds, seeds)].mean(axis=0)) for _ in range(2000)
-    ]
-    low, high = np.quantile(samples, (0.025, 0.975))
-    return slope_of(horizons, regret.mean(axis=0)), float(low), float(high)
-
-
-def slope_of(horizons: Sequence[int] | bdes.IntArray, regret: bdes.FloatArray) -> float:
-    """Return the log-log slope of regret over horizons, by least squares."""
-    return float(loglog_line(horizons, np.maximum(regret, 1e-9))[0])
 
 
 @frozen

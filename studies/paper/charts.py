@@ -1,17 +1,24 @@
 """The pictures of the paper's page and of the front page, drawn from measured rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import altair as alt
 from attrs import asdict
 
-from bdes_framework import Instance, state_after_repeating
+from bdes_framework import Instance
+from studies.pages import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    chart_data,
+    heights_apart,
+)
 from studies.paper.measure import FigureRow, HeadlineRow, TableRow
 
-# Okabe and Ito's palette: told apart by people who do not see all colours.
-ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE, BLACK = (
-    "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#000000",
-)  # fmt: skip
 POLICIES = {
     "posterior": BLACK,
     "etc": GREEN,
@@ -22,8 +29,6 @@ POLICIES = {
     "thompson": VERMILION,
 }
 LAMS = {"0.1": SKY, "0.25": GREEN, "0.5": BLUE, "1.0": VERMILION}
-
-Points = Sequence[Mapping[str, object]]
 
 
 def _finished(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
@@ -40,10 +45,6 @@ def _finished(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
     return done
 
 
-def _data(points: Points, name: str) -> alt.InlineData:
-    return alt.InlineData(values=[dict(point) for point in points], name=name)
-
-
 # -- Figure 1 -------------------------------------------------------------------------------
 
 
@@ -55,15 +56,13 @@ def figure_1(b: float = 0.15, lam: float = 0.5, pulls: int = 12) -> alt.TopLevel
         {"pulls": n / 10, "state": b - (1 - lam) ** (n / 10) * (b - 1.0)}
         for n in range(10 * pulls - 9)
     ]
-    assert all(abs(dot["state"] - state_after_repeating(1.0, b, lam, n)) < 1e-12
-               for n, dot in enumerate(dots))  # fmt: skip
     x = alt.X("pulls:Q", title="pulls made before this one", axis=alt.Axis(tickMinStep=1))
     y = alt.Y("state:Q", title="state q", scale=alt.Scale(domain=[0, 1]))
-    line = alt.Chart(_data(curve, "curve")).mark_line(color=SKY, strokeWidth=2).encode(x=x, y=y)
-    points = alt.Chart(_data(dots, "dots")).mark_point(
+    line = chart_data(curve, "curve").mark_line(color=SKY, strokeWidth=2).encode(x=x, y=y)
+    points = chart_data(dots, "dots").mark_point(
         color=BLUE, filled=True, size=70, opacity=1
     ).encode(x=x, y=y)  # fmt: skip
-    limit = alt.Chart(_data([{"state": b}], "limit"))
+    limit = chart_data([{"state": b}], "limit")
     rule = limit.mark_rule(color=VERMILION, strokeDash=[5, 4]).encode(y="state:Q")
     label = limit.mark_text(
         align="right", baseline="bottom", dy=-4, color=VERMILION, fontSize=13
@@ -103,7 +102,7 @@ def _over_time(
         for t, y in zip(row.rounds, getattr(row, reading), strict=True)
     ]
     lines = (
-        alt.Chart(_data(long, reading))
+        chart_data(long, reading)
         .mark_line(strokeWidth=2.2)
         .encode(
             x=alt.X("round:Q", title="round", axis=alt.Axis(format=",.0f", tickCount=3)),
@@ -189,11 +188,11 @@ def _rates(rows: Sequence[TableRow], title: str) -> alt.LayerChart | alt.FacetCh
     colour = alt.Color("case:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
     shape = alt.Shape("case:N", scale=alt.Scale(domain=names, range=shapes), legend=legend)
     dashes = (
-        alt.Chart(_data(bounds, f"bounds of {title}"))
+        chart_data(bounds, f"bounds of {title}")
         .mark_line(strokeDash=[4, 4], strokeWidth=1.2)
         .encode(x=x, y=y, color=colour)
     )
-    base = alt.Chart(_data(measured, f"measured of {title}")).encode(x=x, y=y, color=colour)
+    base = chart_data(measured, f"measured of {title}").encode(x=x, y=y, color=colour)
     lines = base.mark_line(strokeWidth=2)
     points = base.mark_point(size=70, strokeWidth=2, fill="white", opacity=1).encode(shape=shape)
     return alt.layer(dashes, lines, points).properties(width=300, height=230, title=title)
@@ -218,12 +217,18 @@ def headline(rows: Sequence[HeadlineRow]) -> alt.TopLevelMixin:
         axis=alt.Axis(format="%"),
     )
     lines = (
-        alt.Chart(_data([asdict(row) for row in rows], "shares"))
+        chart_data([asdict(row) for row in rows], "shares")
         .mark_line(strokeWidth=2.5, point=alt.OverlayMarkDef(size=60))
         .encode(x=x, y=y, color=colour)
     )
+    last = sorted((row for row in rows if row.lam == lams[-1]), key=lambda row: -row.share)
+    heights = heights_apart([row.share for row in last], 0.055)
+    labels = [
+        {"policy": row.policy, "lam": row.lam, "share": height}
+        for row, height in zip(last, heights, strict=True)
+    ]
     names = (
-        alt.Chart(_data(_spread([row for row in rows if row.lam == lams[-1]]), "names"))
+        chart_data(labels, "names")
         .mark_text(align="left", dx=10, fontSize=13)
         .encode(x=x, y=y, color=colour, text="policy:N")
     )
@@ -231,13 +236,3 @@ def headline(rows: Sequence[HeadlineRow]) -> alt.TopLevelMixin:
         width=420, height=280, title="Five ads, click-bait among them: 100,000 rounds"
     )
     return _finished(picture)
-
-
-def _spread(rows: Sequence[HeadlineRow], apart: float = 0.055) -> Points:
-    """Place names beside the ends of their lines, downwards, none over another."""
-    points: list[Mapping[str, object]] = []
-    lowest = 2.0
-    for row in sorted(rows, key=lambda row: -row.share):
-        lowest = min(row.share, lowest - apart)
-        points.append({"policy": row.policy, "lam": row.lam, "share": lowest})
-    return points

@@ -14,7 +14,8 @@ from attrs import frozen
 import bdes_framework as bdes
 from bdes_framework import CellSummary, Experiment, FloatArray
 from bdes_framework.experiment.summary import estimate
-from studies.regimes import fast, middle, slope_of, slope_with_interval, slow
+from studies.pages import slope_of, slope_with_interval
+from studies.regimes import fast, middle, slow
 
 HERE = Path(__file__).parent
 Bound: TypeAlias = Callable[[int, int, float], float]

@@ -7,13 +7,14 @@ What was measured is kept in ``measured.json``, so that pages can be checked wit
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from string import Template
 
 import altair as alt
 import cattrs
 
+from studies.pages import replaced_between, table
 from studies.paper import charts
 from studies.paper.measure import HERE, Measured, growth, measure
 
@@ -21,16 +22,17 @@ REPOSITORY = HERE.parent.parent
 MEASURED = HERE / "measured.json"
 BEGIN, END = "<!-- headline: written by make paper -->", "<!-- end of headline -->"
 
-TABLE_1 = (
-    "regime", "lam", "policy", "exponent", "bound", "measured, 95 %", "last decade", "horizons",
+TABLE_1 = [
+    "regime",
+    "lam",
+    "policy",
+    "exponent",
+    "bound",
+    "measured, 95 %",
+    "last decade",
+    "horizons",
     "regret, of OPT",
-)  # fmt: skip
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |".replace("| --- ", "|---") for line in lines)
+]
 
 
 def table_1(measured: Measured) -> str:
@@ -127,11 +129,7 @@ def _as_name(*parts: str) -> str:
 
 def with_headline(readme: str, measured: Measured) -> str:
     """Return the front page's text with its block of numbers replaced."""
-    before, _, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise ValueError(f"README.md has no lines {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n\n{headline(measured)}\n\n{END}{after}"
+    return replaced_between(readme, BEGIN, END, headline(measured))
 
 
 def pictures(measured: Measured) -> dict[str, Callable[[], alt.TopLevelMixin]]:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 import bdes_framework as bdes
-from bdes_framework.experiment.summary import loglog_line
+from studies.pages import chart_data, slope_with_interval, table
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = ROOT / "studies" / "posterior"
@@ -90,82 +90,87 @@ def wanted(row: Row) -> tuple[str, float]:
     return row.best_other(NOT_PAPERS), 0.25 if row.lam in QUARTER else 1.0
 
 
-def comparison(rows: Iterable[Row]) -> Iterable[str]:
-    yield "| instances | lam | `posterior` | Thompson | best of the paper's | ratio | asked | |"
-    yield "|---|---|---|---|---|---|---|---|"
+def comparison(rows: Iterable[Row]) -> str:
+    """Return the table of `posterior` beside the best other policy, and whether it holds."""
+    head = ["instances", "lam", "`posterior`", "Thompson", "best of the paper's", "ratio", "asked"]
+    lines = []
     for row in rows:
         ours, spread = row.regret[OURS], row.regret[OURS].std(ddof=1)
         against, share = wanted(row)
         ratio = row.mean(OURS) / row.mean(against)
         best = row.best_other(NOT_PAPERS)
-        yield (
-            f"| {row.kind} | {row.lam} | {ours.mean():,.0f} ± {spread / np.sqrt(ours.size):,.0f}"
-            f" | {row.mean('thompson'):,.0f} | {row.mean(best):,.0f} (`{best}`)"
-            f" | {ratio:.2f}{' of Thompson' if against == 'thompson' else ''} | {share:g}"
-            f" | {'held' if ratio <= share else '**not held**'} |"
+        lines.append(
+            [
+                row.kind,
+                row.lam,
+                f"{ours.mean():,.0f} ± {spread / np.sqrt(ours.size):,.0f}",
+                f"{row.mean('thompson'):,.0f}",
+                f"{row.mean(best):,.0f} (`{best}`)",
+                f"{ratio:.2f}{' of Thompson' if against == 'thompson' else ''}",
+                f"{share:g}",
+                "held" if ratio <= share else "**not held**",
+            ]
         )
+    return table([*head, "verdict"], lines)
 
 
-def every_policy(rows: Sequence[Row], lead: str) -> Iterable[str]:
-    """Return a table of mean regrets, a column a policy."""
-    names = list(rows[0].regret)
-    yield f"| {lead} | " + " | ".join(f"{name}" for name in names) + " |"
-    yield "|---" * (len(names) + 1) + "|"
+def every_policy(rows: Sequence[Row]) -> str:
+    """Return a table of mean regrets, one column per policy."""
+    lines = []
     for row in rows:
-        first = ", ".join(
-            part for part in (row.kind, f"K = {row.n_arms}" if row.n_arms else "", row.lam) if part
-        )
-        lowest = min(row.mean(name) for name in names)
-        cells = [f"{row.mean(name):,.0f}" for name in names]
-        marked = [
-            f"**{cell}**" if row.mean(name) == lowest else cell
-            for name, cell in zip(names, cells, strict=True)
-        ]
-        yield f"| {first} | " + " | ".join(marked) + " |"
+        parts = (row.kind, f"K = {row.n_arms}" if row.n_arms else "", row.lam)
+        lowest = min(map(row.mean, row.regret))
+        means = [(row.mean(name), f"{row.mean(name):,.0f}") for name in row.regret]
+        marked = [f"**{text}**" if mean == lowest else text for mean, text in means]
+        lines.append([", ".join(filter(None, parts)), *marked])
+    return table(["instances, lam", *rows[0].regret], lines)
 
 
-def growth(rows: Sequence[Row]) -> Iterable[str]:
+def growth(rows: Sequence[Row]) -> str:
     """Return mean regret by horizon, and its log-log slope with a bootstrap interval."""
     horizons = sorted({row.horizon for row in rows})
-    yield "| lam | " + " | ".join(f"T = {t:,}" for t in horizons) + " | slope, 95 % |"
-    yield "|---" * (len(horizons) + 2) + "|"
     rng = np.random.default_rng(0)
+    lines = []
     for lam in dict.fromkeys(row.lam for row in rows):
         regret = np.array([row.regret[OURS] for row in rows if row.lam == lam])
-        n = regret.shape[1]
-        slopes = [
-            loglog_line(horizons, regret[:, rng.integers(0, n, n)].mean(axis=1))[0]
-            for _ in range(2000)
-        ]
-        slope = float(loglog_line(horizons, regret.mean(axis=1))[0])
-        low, high = np.quantile(slopes, (0.025, 0.975))
-        cells = " | ".join(f"{mean:,.0f}" for mean in regret.mean(axis=1))
-        yield f"| {lam} | {cells} | {slope:.2f} ({low:.2f} to {high:.2f}) |"
+        slope, low, high = slope_with_interval(horizons, regret.T, rng)
+        means = [f"{mean:,.0f}" for mean in regret.mean(axis=1)]
+        lines.append([lam, *means, f"{slope:.2f} ({low:.2f} to {high:.2f})"])
+    return table(["lam", *(f"T = {t:,}" for t in horizons), "slope, 95 %"], lines)
 
 
-def predictions(rows: Sequence[Row]) -> Iterable[str]:
-    yield "| instances | prediction | mean regret | of that without one (at most 1.5) |"
-    yield "|---|---|---|---|"
-    for row in rows:
-        for name in row.regret:
-            share = row.mean(name) / row.mean("unknown")
-            yield f"| {row.kind} | {name} | {row.mean(name):,.0f} | {share:.2f} |"
+def predictions(rows: Sequence[Row]) -> str:
+    """Return regret under wrong predictions of lam, and its ratio to that without one."""
+    return table(
+        ["instances", "prediction", "mean regret", "of that without one (at most 1.5)"],
+        (
+            (
+                row.kind,
+                name,
+                f"{row.mean(name):,.0f}",
+                f"{row.mean(name) / row.mean('unknown'):.2f}",
+            )
+            for row in rows
+            for name in row.regret
+        ),
+    )
 
 
-def cost() -> Iterable[str]:
-    """Time the policy alone, environment included, which is next to nothing: the best of turns.
+def cost() -> str:
+    """Time the policy with its environment: the best of several turns.
 
-    Turns go round the rates, so that a neighbour's burst on the machine does not hit only one.
+    Turns go round the rates, so that other work on the machine does not hit only one.
     """
     rates = (1e-10, 1e-5, 0.01, 0.1, 0.5, 1.0)
     for lam in rates:  # compiles, or loads what was compiled
         micros_a_round(lam, 1_000)
     short = np.min([[micros_a_round(lam, 100_000) for lam in rates] for _ in range(5)], axis=0)
-    yield "| lam | T = 100,000 (at most 30 µs) | T = 1,000,000 | ratio (at most 2.5) |"
-    yield "|---|---|---|---|"
+    lines = []
     for lam, micros in zip(rates, short.tolist(), strict=True):
         long = micros_a_round(lam, 1_000_000)
-        yield f"| {lam:g} | {micros:.1f} µs | {long:.1f} µs | {long / micros:.2f} |"
+        lines.append([f"{lam:g}", f"{micros:.1f} µs", f"{long:.1f} µs", f"{long / micros:.2f}"])
+    head = ["lam", "T = 100,000 (at most 30 µs)", "T = 1,000,000", "ratio (at most 2.5)"]
+    return table(head, lines)
 
 
 def micros_a_round(lam: float, horizon: int) -> float:
@@ -187,7 +192,7 @@ def chart(rows: Sequence[Row]) -> alt.FacetChart:
     order = list(dict.fromkeys(row.lam for row in rows))
     names = list(rows[0].regret)
     lines = (
-        alt.Chart(alt.InlineData(values=values, name="posterior"))
+        chart_data(values, "posterior")
         .mark_line(point=True)
         .encode(
             x=alt.X("lam:N", sort=order, title="lam", axis=alt.Axis(labelAngle=-45)),
@@ -210,14 +215,14 @@ def chart(rows: Sequence[Row]) -> alt.FacetChart:
     return both
 
 
-Table = Callable[[Sequence[Row]], Iterable[str]]
+Table = Callable[[Sequence[Row]], str]
 EXPERIMENT_SECTIONS: dict[str, tuple[str, Table]] = {
     "compare": ("Against the paper's policies", comparison),
     "growth": ("Growth with the horizon", growth),
     "predictions": ("Wrong predictions of lam", predictions),
-    "known": ("Told lam, and not", lambda rows: every_policy(rows, "instances, lam")),
-    "noise": ("Gaussian noise, sigma = 0.1", lambda rows: every_policy(rows, "instances, lam")),
-    "sizes": ("Two arms and twenty", lambda rows: every_policy(rows, "instances, lam")),
+    "known": ("Known lam, and unknown", every_policy),
+    "noise": ("Gaussian noise, sigma = 0.1", every_policy),
+    "sizes": ("Two arms and twenty", every_policy),
 }
 SECTIONS = (*EXPERIMENT_SECTIONS, "cost")
 
@@ -225,15 +230,15 @@ SECTIONS = (*EXPERIMENT_SECTIONS, "cost")
 def section(name: str) -> str:
     """Play an experiment and return what is to be said of it, or measure the cost."""
     if name == "cost":
-        return "\n\n".join(["### Cost a round", "\n".join(cost())])
-    heading, table = EXPERIMENT_SECTIONS[name]
+        return "\n\n".join(["### Cost per round", cost()])
+    heading, write = EXPERIMENT_SECTIONS[name]
     rows = rows_of(play(name))
     written = [f"### {heading}"]
     if name == "compare":
         chart(rows).save(CHART)
         written.append("![Mean regret by rate, for every policy](img/posterior.svg)")
     written.append(f"Means over {len(next(iter(rows[0].regret.values())))} instances.")
-    written.append("\n".join(table(rows)))
+    written.append(write(rows))
     return "\n\n".join(written)
 
 

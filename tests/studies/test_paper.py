@@ -27,7 +27,7 @@ def test_the_front_page_shows_what_was_measured() -> None:
 
 
 def test_a_front_page_without_its_markers_is_refused() -> None:
-    with pytest.raises(ValueError, match="README"):
+    with pytest.raises(ValueError, match="has no lines"):
         reproduce.with_headline("no markers", MEASURED)
 
 
