@@ -83,6 +83,19 @@ class Chords(NamedTuple):
     width: float
 
 
+class Buffers(NamedTuple):
+    """The arrays that backward induction works on."""
+
+    value: Lines
+    """The envelope of the steps so far."""
+    fresh: Lines
+    """Room for the next one."""
+    heads: Heads
+    policy: MoveRegions
+    history: EnvelopeHistory
+    counters: Counters
+
+
 NO_CHORDS = Chords(0.0, np.zeros(1), 1, np.inf)
 
 
@@ -139,15 +152,9 @@ def _replace_by_chords(
 
 
 @compiled
-def _lacks_room(
-    n_moves: int,
-    value: Lines,
-    policy: MoveRegions,
-    history: EnvelopeHistory,
-    stored: bool,
-    counters: Counters,
-) -> int:
-    """Return which buffer the next round could overflow, if any."""
+def _lacks_room(n_moves: int, buffers: Buffers, stored: bool) -> int:
+    """Return which buffer the next step could overflow, if any: a ``Status``."""
+    value, _, _, policy, history, counters = buffers
     most = n_moves * counters.size[0]
     if most > value.slope.size:
         return 2
@@ -190,13 +197,8 @@ def _advance(
     domain: ReachableStates,
     loss: float,
     chords: Chords,
-    value: Lines,
-    fresh: Lines,
-    heads: Heads,
-    policy: MoveRegions,
-    history: EnvelopeHistory,
+    buffers: Buffers,
     keep_from: int,
-    counters: Counters,
     until: int,
     max_work: int,
 ) -> int:
@@ -206,9 +208,10 @@ def _advance(
 
     ``loss`` is what a step may lose because ``moves`` leaves out some that could be made.
     """
+    value, fresh, heads, policy, history, counters = buffers
     while counters.n[0] < until:
         stored = counters.n[0] + 1 >= keep_from
-        lacking = _lacks_room(moves.pay.size, value, policy, history, stored, counters)
+        lacking = _lacks_room(moves.pay.size, buffers, stored)
         if lacking:
             return lacking
         if counters.work[0] > max_work:
@@ -337,81 +340,66 @@ class BackwardInduction:
     case, so that any number of rounds can be made up. With a ``horizon`` the sweep looks
     only at states that can be reached with the rounds left, and its envelopes say nothing
     of longer horizons.
-
-    Parameters
-    ----------
-    problem : Reduced
-        The problem.
-    single : Step
-        The step of one pull.
-    block : Step
-        The step that is used after ``rest`` single ones.
-    rest : int
-        How many single steps come first.
-    chords : Chords
-        What chords may add, per step.
-    horizon : int
-        How many steps there are in all, or 0.
-    max_work : int
-        Stop after handling this many lines.
-    max_bytes : float
-        Stop rather than take more memory than this.
     """
 
     problem: Reduced
     single: Step
     block: Step
+    """The step that is used after ``rest`` single ones."""
     rest: int = 0
     chords: Chords = NO_CHORDS
+    """What chords may add, per step."""
     horizon: int = 0
+    """How many steps there are in all, or 0."""
     max_work: int = 2**62
+    """In lines handled."""
     max_bytes: float = float("inf")
-    counters: Counters = field(init=False, factory=_new_counters)
-    policy: MoveRegions = field(init=False)
-    history: EnvelopeHistory = field(init=False)
-    _value: Lines = field(init=False)
-    _fresh: Lines = field(init=False)
-    _heads: Heads = field(init=False)
+    _buffers: Buffers = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         n_moves = max(len(self.single.runs), len(self.block.runs))
         size = max(256, 8 * n_moves)
-        self._value, self._fresh = room_for(size), room_for(size)
-        self._heads = heads_for(n_moves)
-        self._value.start[0] = _reached(self._domain(self.rest > 0), 0)[0]
-        self.policy = MoveRegions(np.zeros(1024), np.zeros(1024, np.int64), np.zeros(65, np.int64))
-        self.history = EnvelopeHistory(room_for(1024), np.zeros(0, np.int64), np.zeros(0))
+        self._buffers = Buffers(
+            room_for(size),
+            room_for(size),
+            heads_for(n_moves),
+            MoveRegions(np.zeros(1024), np.zeros(1024, np.int64), np.zeros(65, np.int64)),
+            EnvelopeHistory(room_for(1024), np.zeros(0, np.int64), np.zeros(0)),
+            _new_counters(),
+        )
+        self._buffers.value.start[0] = _reached(self._domain(self.rest > 0), 0)[0]
+
+    @property
+    def counters(self) -> Counters:
+        """How far it is, and what it took."""
+        return self._buffers.counters
 
     @property
     def n(self) -> int:
         """How many steps have been swept."""
         return int(self.counters.n[0])
 
-    @property
-    def n_bytes(self) -> int:
-        """How much memory the buffers take."""
-        groups = (self._value, self._fresh, self.policy, self.history.lines)
-        return sum(array.nbytes for group in groups for array in group)
-
-    def _bytes_of(self, status: Status) -> int:
-        """How much memory doubling the buffer that is full would add."""
+    def _bytes_after_doubling(self, status: Status) -> int:
+        """Return how much memory the buffers take once the one that is full is doubled."""
+        value, fresh, _, policy, history, _ = self._buffers
+        groups: list[Lines | MoveRegions] = [value, fresh, policy, history.lines]
         if status is Status.LINES_FULL:
-            return 2 * sum(array.nbytes for array in self._value)
-        group = self.policy if status is Status.POLICY_FULL else self.history.lines
-        return sum(array.nbytes for array in group)
+            groups += [value, fresh]
+        else:
+            groups.append(policy if status is Status.POLICY_FULL else history.lines)
+        return sum(array.nbytes for group in groups for array in group)
 
     def advance(self, until: int, window: int = 0) -> Status:
         """Sweep to ``until`` steps; keep the last ``window`` + 1 envelopes; say why it stopped."""
         keep_from = max(until - window, self.n + 1, self.rest) if window else until + 1
         self.counters.kept[0] = 0
+        history, policy = self._buffers.history, self._buffers.policy
         if window:
-            self.history = EnvelopeHistory(
-                self.history.lines, np.zeros(window + 1, np.int64), np.zeros(window + 1)
-            )
-        if self.policy.end.size <= until:
-            self.policy = self.policy._replace(
-                end=_grown(self.policy.end, max(until + 1, 2 * self.policy.end.size))
-            )
+            room = np.zeros(window + 1, np.int64), np.zeros(window + 1)
+            history = EnvelopeHistory(history.lines, *room)
+        if policy.end.size <= until:
+            policy = policy._replace(end=_grown(policy.end, max(until + 1, 2 * policy.end.size)))
+        self._buffers = self._buffers._replace(history=history, policy=policy)
         while True:
             single = self.n < self.rest
             goal = min(until, self.rest) if single else until
@@ -420,86 +408,76 @@ class BackwardInduction:
                 continue
             if status in (Status.DONE, Status.OUT_OF_WORK):
                 return status
-            if self.n_bytes + self._bytes_of(status) > self.max_bytes:
+            if self._bytes_after_doubling(status) > self.max_bytes:
                 return status
             self._make_room(status)
 
     def _domain(self, single: bool) -> ReachableStates:
-        problem = self.problem
+        problem, length = self.problem, self.block.rounds
         if not self.horizon:
             return ReachableStates(problem.low, problem.high, problem.q0, 0, problem.lam, 1)
-        low, high = float(problem.b.min()), float(problem.b.max())
-        length = self.block.rounds
+        steps, rounds = self.horizon, length
         if single:
-            rounds = self.rest + (self.horizon - self.rest) * length
-            return ReachableStates(low, high, problem.q0, rounds, problem.lam, 1)
-        return ReachableStates(low, high, problem.q0, self.horizon, problem.lam, length)
+            steps, rounds = self.rest + (self.horizon - self.rest) * length, 1
+        low, high = float(problem.b.min()), float(problem.b.max())
+        return ReachableStates(low, high, problem.q0, steps, problem.lam, rounds)
 
     def _advance_stretch(self, single: bool, until: int, keep_from: int) -> int:
         step, chords = (self.single if single else self.block), self.chords
         if single:
             chords = chords._replace(tolerance=chords.tolerance / self.block.rounds)
-        return _advance(
-            step.moves,
-            self._domain(single),
-            step.loss,
-            chords,
-            self._value,
-            self._fresh,
-            self._heads,
-            self.policy,
-            self.history,
-            keep_from,
-            self.counters,
-            until,
-            self.max_work,
-        )
+        domain = self._domain(single)
+        limits = keep_from, until, self.max_work
+        return _advance(step.moves, domain, step.loss, chords, self._buffers, *limits)
 
     def _make_room(self, status: Status) -> None:
+        value, fresh, _, policy, history, _ = self._buffers
         if status is Status.LINES_FULL:
-            size = 2 * self._value.slope.size
-            self._value = _grown_lines(self._value, size)
-            self._fresh = room_for(size)
+            size = 2 * value.slope.size
+            value, fresh = _grown_lines(value, size), room_for(size)
         elif status is Status.POLICY_FULL:
-            size = 2 * self.policy.start.size
-            self.policy = self.policy._replace(
-                start=_grown(self.policy.start, size),
-                move=_grown(self.policy.move, size),
+            size = 2 * policy.start.size
+            policy = policy._replace(
+                start=_grown(policy.start, size), move=_grown(policy.move, size)
             )
         else:
-            lines = _grown_lines(self.history.lines, 2 * self.history.lines.slope.size)
-            self.history = self.history._replace(lines=lines)
+            lines = _grown_lines(history.lines, 2 * history.lines.slope.size)
+            history = history._replace(lines=lines)
+        self._buffers = self._buffers._replace(
+            value=value, fresh=fresh, policy=policy, history=history
+        )
 
     def upper(self) -> float:
         """Return a proven bound on the best reward of the rounds swept, from the first state."""
         size = int(self.counters.size[0])
-        return _bound(self._value, size, self.problem, float(self.counters.allowance[0]))
+        return _bound(self._buffers.value, size, self.problem, float(self.counters.allowance[0]))
 
     def upper_before(self, steps: int) -> float:
         """Return the same bound for fewer steps, from an envelope the history still holds."""
         k = int(self.counters.kept[0]) - 1 - steps
-        first, end = int(self.history.end[k - 1]) if k else 0, int(self.history.end[k])
-        kept = self.history.lines
-        lines = Lines._make(array[first:end] for array in kept)
-        return _bound(lines, end - first, self.problem, float(self.history.allowance[k]))
+        history = self._buffers.history
+        first, end = int(history.end[k - 1]) if k else 0, int(history.end[k])
+        lines = Lines._make(array[first:end] for array in history.lines)
+        return _bound(lines, end - first, self.problem, float(history.allowance[k]))
 
     def rises(self) -> tuple[FloatArray, FloatArray]:
         """Return bounds on ``U_n(q) - U_{n-p}(q)`` over q, for p = 0, 1, ...: above and below."""
         kept = int(self.counters.kept[0])
         up, down = np.full(kept, np.inf), np.full(kept, -np.inf)
-        _rises(self.history, kept, self.problem.high, up, down)
+        _rises(self._buffers.history, kept, self.problem.high, up, down)
         return up, down
 
     def follow(self, q: float, to_go: int, steps: int, period: int = 1) -> tuple[IntArray, float]:
         """Return the moves of the next ``steps`` block steps from ``q``, and the state after."""
         made = np.empty(steps, dtype=np.int64)
-        return made, _follow(self.policy, self.block.moves, q, to_go, self.n, period, made)
+        policy, moves = self._buffers.policy, self.block.moves
+        return made, _follow(policy, moves, q, to_go, self.n, period, made)
 
     def finish(self, q: float, to_go: int, period: int = 1) -> list[Segment]:
         """Return all pulls from ``to_go`` steps to the end, from state ``q``."""
         blocks, q = self.follow(q, to_go, to_go - self.rest, period)
         made = np.empty(self.rest, dtype=np.int64)
-        _follow(self.policy, self.single.moves, q, self.rest, self.n, period, made)
+        _follow(self._buffers.policy, self.single.moves, q, self.rest, self.n, period, made)
         return self.block.segments(blocks) + self.single.segments(made)
 
     def path(self, q: float) -> FloatArray:

@@ -6,11 +6,12 @@ counted. They are found by doubling: moves of 2w rounds are pairs of moves of w 
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from attrs import evolve, frozen
 
-from bdes_framework import FloatArray, IntArray, Segment, compiled
+from bdes_framework import IntArray, Segment, compiled
 from bdes_planners.envelope import Moves
 from bdes_planners.reduced_problem import UNIT_ROUNDOFF, Reduced
 
@@ -23,26 +24,24 @@ _FLAT = 2**22
 """Up to this many pulls are written out as one array."""
 
 
+class _Domain(NamedTuple):
+    """The states q in [low, high] and slopes of V in [0, steepest] that moves are compared at."""
+
+    low: float
+    high: float
+    steepest: float
+
+
 @frozen(eq=False)
 class Step:
-    """What can be done in one step of a sweep.
-
-    Parameters
-    ----------
-    moves : Moves
-        Pay and shift of each move.
-    rounds : int
-        How many pulls a move has.
-    loss : float
-        A step limited to these moves loses at most this much against all sequences of arms.
-    runs : tuple, one entry per move
-        Its arms in order: (arm, how often in a row) pairs.
-    """
+    """What can be done in one step of backward induction: some moves of ``rounds`` pulls each."""
 
     moves: Moves
     rounds: int
     loss: float
+    """At most, of a step limited to these moves, against all sequences of arms."""
     runs: tuple[tuple[tuple[int, int], ...], ...]
+    """Per move, its arms in order: (arm, how often in a row) pairs."""
 
     def segments(self, made: IntArray) -> list[Segment]:
         """Return the pulls of some moves in order, as few segments as is easy."""
@@ -85,71 +84,62 @@ def block_step(
     Blocks in which the state moves by a larger share need more moves; if those are too many,
     a smaller share is tried.
     """
-    single = single_step(problem, horizon)
-    best = single
+    single = best = single_step(problem, horizon)
+    steepest = float(problem.r.max()) * min(float(horizon), 1.0 / problem.lam)
     for share in _SHARES:
         longest = min(_MAX_ROUNDS, share / problem.lam, horizon // _MIN_BLOCKS)
         if longest <= 2 * best.rounds:
             break
-        step = _grouped(single, problem, horizon, tolerance, int(longest), states)
+        step = _grouped(single, tolerance, int(longest), _Domain(*states, steepest))
         # Many moves that are nearly as good make many lines: long blocks must pay for them.
         if step.rounds >= max(len(step.runs) / 2, 2 * best.rounds):
             best = step
     return best
 
 
-def _grouped(
-    single: Step,
-    problem: Reduced,
-    horizon: int,
-    tolerance: float,
-    longest: int,
-    states: tuple[float, float],
-) -> Step:
+def _grouped(single: Step, tolerance: float, longest: int, domain: _Domain) -> Step:
     """Double the step's rounds up to ``longest``, or as long as its moves stay few."""
     step, levels = single, 0
-    steepest = float(problem.r.max()) * min(float(horizon), 1.0 / problem.lam)
     while 2 * step.rounds <= longest:
         # The natural error of a block grows with its length; so does what it may lose. The
         # losses per round add up to less than 3.5 times the last one.
         allowed = 0.25 * tolerance * math.sqrt(2 * step.rounds / longest)
-        twice = _doubled(step, states, steepest, allowed * 2 * step.rounds)
+        twice = _doubled(step, domain, allowed * 2 * step.rounds)
         if twice is None:
             break
         step, levels = twice, levels + 1
-    return evolve(step, loss=step.loss + _rounding(step.moves, states[1], steepest, levels))
+    return evolve(step, loss=step.loss + _rounding(step.moves, domain, levels))
 
 
-def _rounding(moves: Moves, high: float, steepest: float, levels: int) -> float:
+def _rounding(moves: Moves, domain: _Domain, levels: int) -> float:
     """Bound what rounding in the numbers of a block's moves can hide, in one step.
 
     Each doubling rounds a few times more, except that ``keep``, a power of 1 - lam, may be
     off by as many units as the block has rounds.
     """
-    paid = float(np.max(moves.pay) * high + np.max(moves.bonus))
-    moved = steepest * (float(np.max(moves.shift)) + high)
+    paid = float(np.max(moves.pay) * domain.high + np.max(moves.bonus))
+    moved = domain.steepest * (float(np.max(moves.shift)) + domain.high)
     return float(UNIT_ROUNDOFF * levels * (64 * (paid + moved) + 4 * 2**levels * moved))
 
 
-def _doubled(
-    step: Step, states: tuple[float, float], steepest: float, allowed: float
-) -> Step | None:
+def _doubled(step: Step, domain: _Domain, allowed: float) -> Step | None:
     """Return the step of twice the rounds, or None if it needs too many moves."""
     moves, n = step.moves, len(step.runs)
     first, second = np.repeat(np.arange(n), n), np.tile(np.arange(n), n)
-    pay = moves.pay[first] + moves.keep * moves.pay[second]
-    bonus = moves.bonus[first] + moves.bonus[second] + moves.pay[second] * moves.shift[first]
-    shift = moves.keep * moves.shift[first] + moves.shift[second]
-    order = _most_used_first(pay, bonus, shift, *states, steepest)
+    pairs = Moves(
+        pay=moves.pay[first] + moves.keep * moves.pay[second],
+        bonus=moves.bonus[first] + moves.bonus[second] + moves.pay[second] * moves.shift[first],
+        shift=moves.keep * moves.shift[first] + moves.shift[second],
+        keep=moves.keep * moves.keep,
+    )
     kept = np.zeros(_MAX_MOVES, dtype=np.int64)
-    count = _prune(pay, bonus, shift, order, *states, steepest, allowed, kept)
+    count = _prune(pairs, _most_used_first(pairs, domain), domain, allowed, kept)
     if count > _MAX_MOVES:
         return None
     kept = kept[:count]
-    loss = 2 * step.loss + allowed
     runs = tuple(_joined(step.runs[first[k]], step.runs[second[k]]) for k in kept.tolist())
-    chosen = Moves(pay[kept], bonus[kept], shift[kept], moves.keep * moves.keep)
-    return Step(chosen, 2 * step.rounds, loss, runs)
+    chosen = Moves(pairs.pay[kept], pairs.bonus[kept], pairs.shift[kept], pairs.keep)
+    return Step(chosen, 2 * step.rounds, 2 * step.loss + allowed, runs)
 
 
 def _joined(
@@ -161,46 +151,23 @@ def _joined(
     return first + second
 
 
-def _most_used_first(
-    pay: FloatArray,
-    bonus: FloatArray,
-    shift: FloatArray,
-    low: float,
-    high: float,
-    steepest: float,
-) -> IntArray:
+def _most_used_first(moves: Moves, domain: _Domain) -> IntArray:
     """Order moves by how often they are the best over a grid of states and slopes of V."""
-    q, slope = np.meshgrid(np.linspace(low, high, 24), np.linspace(0.0, steepest, 48))
-    totals = np.outer(q, pay) + bonus + np.outer(slope, shift)
-    wins = np.bincount(np.argmax(totals, axis=1), minlength=pay.size)
+    states, slopes = np.linspace(domain.low, domain.high, 24), np.linspace(0.0, domain.steepest, 48)
+    q, slope = np.meshgrid(states, slopes)
+    totals = np.outer(q, moves.pay) + moves.bonus + np.outer(slope, moves.shift)
+    wins = np.bincount(np.argmax(totals, axis=1), minlength=moves.pay.size)
     return np.argsort(-wins, kind="stable")
 
 
 @compiled
-def _worst(
-    pay: float, bonus: float, shift: float, low: float, high: float, steepest: float
-) -> float:
-    """Return the greatest ``pay*q + bonus + shift*slope`` over q and slope."""
-    return max(pay * low, pay * high) + bonus + max(shift * steepest, 0.0)
-
-
-@compiled
-def _pair_error(
-    pay: FloatArray,
-    bonus: FloatArray,
-    shift: FloatArray,
-    move: int,
-    first: int,
-    second: int,
-    low: float,
-    high: float,
-    steepest: float,
-) -> float:
+def _pair_error(moves: Moves, move: int, first: int, second: int, domain: _Domain) -> float:
     """Return how much better ``move`` can be than the best mixture of two others.
 
-    For a given mixture the answer is a maximum of linear functions; over mixtures it is
-    convex with kinks only where pay or shift match, so those and the ends are tried.
+    For a given mixture that is a maximum over q and slopes of V of linear functions; over mixtures
+    it is convex with kinks only where pay or shift match, so those and the ends are tried.
     """
+    pay, bonus, shift = moves.pay, moves.bonus, moves.shift
     least = np.inf
     wide_pay, wide_shift = pay[second] - pay[first], shift[second] - shift[first]
     for which in range(4):
@@ -212,30 +179,16 @@ def _pair_error(
         elif which == 3 and wide_shift != 0.0:
             share = (shift[move] - shift[first]) / wide_shift
         if 0.0 <= share <= 1.0:
-            error = _worst(
-                pay[move] - pay[first] - share * wide_pay,
-                bonus[move] - bonus[first] - share * (bonus[second] - bonus[first]),
-                shift[move] - shift[first] - share * wide_shift,
-                low,
-                high,
-                steepest,
-            )
-            least = min(least, error)
+            more_pay = pay[move] - pay[first] - share * wide_pay
+            more_bonus = bonus[move] - bonus[first] - share * (bonus[second] - bonus[first])
+            more_shift = shift[move] - shift[first] - share * wide_shift
+            error = max(more_pay * domain.low, more_pay * domain.high) + more_bonus
+            least = min(least, error + max(more_shift * domain.steepest, 0.0))
     return least
 
 
 @compiled
-def _prune(
-    pay: FloatArray,
-    bonus: FloatArray,
-    shift: FloatArray,
-    order: IntArray,
-    low: float,
-    high: float,
-    steepest: float,
-    allowed: float,
-    kept: IntArray,
-) -> int:
+def _prune(moves: Moves, order: IntArray, domain: _Domain, allowed: float, kept: IntArray) -> int:
     """Keep every move that no mixture of two kept before covers; return how many there are.
 
     If ``move`` is at most ``allowed`` better than a mixture whatever q and the slope of V,
@@ -248,10 +201,7 @@ def _prune(
         for j in range(count):
             for k in range(j, count):
                 if not covered:
-                    error = _pair_error(
-                        pay, bonus, shift, move, kept[j], kept[k], low, high, steepest
-                    )
-                    covered = error <= allowed
+                    covered = _pair_error(moves, move, kept[j], kept[k], domain) <= allowed
             if covered:
                 break
         if not covered:

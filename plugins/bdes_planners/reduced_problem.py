@@ -25,35 +25,21 @@ UNIT_ROUNDOFF = 2.0**-53
 
 @frozen(eq=False)
 class Reduced:
-    """An instance cut down to its hull arms and scaled to numbers of at most 1.
-
-    Parameters
-    ----------
-    index : IntArray, shape (k,)
-        The arms kept, as numbered in the instance; r falls and b rises along them.
-    r, b : FloatArray, shape (k,)
-        Their parameters, in units of ``unit`` together.
-    lam : float
-        Evolution rate.
-    q0 : float
-        First state.
-    low, high : float
-        Every state that can be reached lies in [low, high].
-    unit : float
-        A total in these units times ``unit`` is the total of the instance.
-    slack : float
-        Each arm of the instance lies at most this far, in b, above the hull of those kept.
-    """
+    """An instance cut down to its hull arms and scaled to numbers of at most 1."""
 
     index: IntArray
+    """The arms kept, as numbered in the instance; r falls and b rises along them."""
     r: FloatArray
     b: FloatArray
     lam: float
     q0: float
     low: float
+    """Every state that can be reached lies in [low, high]."""
     high: float
     unit: float
+    """A total in these units times ``unit`` is the total of the instance."""
     slack: float = 0.0
+    """Each arm of the instance lies at most this far, in b, above the hull of those kept."""
 
     @property
     def n_arms(self) -> int:
