@@ -115,6 +115,16 @@ class CellResult:
     details: str
     seconds: float
 
+    @property
+    def total_reward(self) -> float | None:
+        """The sum of all rewards; None if the cell failed."""
+        return None if self.error else float(self.rewards[-1])
+
+    @property
+    def total_mean(self) -> float | None:
+        """The expectation of that sum, given the arms pulled; None if the cell failed."""
+        return None if self.error else float(self.means[-1])
+
 
 def execute(plugins: Plugins, cell: Cell) -> CellResult:
     """Simulate one cell; an exception of a plugin becomes part of the result."""

@@ -232,12 +232,9 @@ class Run:
 
     def _summary(self, planned: PlannedCell, result: CellResult) -> CellSummary:
         place = (*_group(planned), planned.replication)
-        if result.error:
-            return CellSummary(*place, None, None, result.error)
-        reward, mean = float(result.rewards[-1]), float(result.means[-1])
-        totals = self._totals(planned, result)
-        regret = None if totals is None else float(totals[-1]) - mean
-        return CellSummary(*place, reward, mean, None, regret)
+        mean, totals = result.total_mean, self._totals(planned, result)
+        regret = None if mean is None or totals is None else float(totals[-1]) - mean
+        return CellSummary(*place, result.total_reward, mean, result.error or None, regret)
 
 
 def _group(planned: PlannedCell) -> tuple[str, str, int]:

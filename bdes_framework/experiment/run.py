@@ -8,13 +8,14 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from attrs import asdict, evolve, frozen
+from attrs import asdict, define, evolve, field, frozen
 
 from bdes_framework._internal.files import replace_text
 from bdes_framework._internal.text import quoted
@@ -124,14 +125,10 @@ def run_experiment(
     experiment.plugins.engine(chosen)  # a wrong one leaves no folder behind
     folder = run_folder(experiment, out)
     _make_folder(folder)
-    with locked(folder):
-        store = open_store(folder, create=True)
-        try:
-            _write_description(store, folder, experiment)
-            execution = _RunExecution(experiment, store, chosen, on_cell, on_benchmark)
-            execution.run_cells(retry_failed, on_start)
-        finally:
-            store.close()
+    with locked(folder), closing(open_store(folder, create=True)) as store:
+        _write_description(store, folder, experiment)
+        execution = _RunExecution(experiment, store, chosen, on_cell, on_benchmark)
+        execution.run_cells(retry_failed, on_start)
     return load_run(folder)
 
 
@@ -200,23 +197,20 @@ def _as_list(value: object) -> object:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
 
 
+@define
 class _RunExecution:
     """Runs the cells that are not finished, saves them and reports progress."""
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        store: Store,
-        engine: Reference,
-        on_cell: Callable[[Cell, CellResult], None],
-        on_benchmark: Callable[[int, int], None],
-    ) -> None:
-        self._plugins = experiment.plugins
-        self._experiment = experiment
-        self._store = store
-        self._engine = engine
-        self._on_cell = on_cell
-        self._on_benchmark = on_benchmark
+    _experiment: Experiment
+    _store: Store
+    _engine: Reference
+    _on_cell: Callable[[Cell, CellResult], None]
+    _on_benchmark: Callable[[int, int], None]
+    _progress: RunProgress = field(init=False)
+
+    @property
+    def _plugins(self) -> Plugins:
+        return self._experiment.plugins
 
     def run_cells(self, retry_failed: bool, on_start: Callable[[int, int], None]) -> None:
         """Run the cells that are missing, then plan the missing benchmarks."""
@@ -283,15 +277,9 @@ class _RunExecution:
                 n_failed=self._progress.n_failed + bad,
             )
             self._on_cell(cell, result)
-            finished = FinishedCell(
-                environment=cell.environment.label,
-                policy=cell.policy.label,
-                horizon=cell.horizon,
-                replication=cell.replication,
-                total_reward=None if bad else float(result.rewards[-1]),
-                total_mean=None if bad else float(result.means[-1]),
-                error=result.error or None,
-            )
+            place = (cell.environment.label, cell.policy.label, cell.horizon, cell.replication)
+            totals = result.total_reward, result.total_mean
+            finished = FinishedCell(*place, *totals, result.error or None)
             self._plugins.announce("bdes_cell_finished", run=self._progress, cell=finished)
 
     def _benchmark_jobs(self, retry_failed: bool) -> Iterator[BenchmarkJob]:
