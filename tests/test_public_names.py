@@ -1,9 +1,13 @@
 """The public names: lazy at run time, typed all the same, documented."""
 
 import ast
+import itertools
 import subprocess
 import sys
+import typing
+from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
@@ -48,3 +52,29 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     # pytest itself may bring pluggy and attrs; nothing else of ours may.
     assert not {"numpy", "numba", "rich", "cattrs"} & set(ast.literal_eval(done.stdout))
+
+
+def classes_in(hint: object) -> Iterator[type]:
+    """Yield our classes in a type hint, those inside of others included."""
+    if isinstance(hint, type) and hint.__module__.startswith("bdes_"):
+        yield hint
+    for inner in hint if isinstance(hint, list) else typing.get_args(hint):
+        yield from classes_in(inner)
+
+
+@pytest.mark.parametrize("name", bdes_framework.__all__)
+def test_types_in_public_signatures_are_public(name: str) -> None:
+    found = getattr(bdes_framework, name)
+    members = (
+        [vars(found)[key] for key in vars(found) if key[0] != "_"]
+        if isinstance(found, type)
+        else []
+    )
+    frames = {"pandas": object, "polars": object}  # imported for type checkers only
+    for member in (found, *members):
+        function = getattr(member, "fget", None) or getattr(member, "__func__", member)
+        if isinstance(function, type | FunctionType):
+            hints = typing.get_type_hints(function, localns=frames)
+            shown = [hint for key, hint in hints.items() if key[0] != "_"]
+            for cls in itertools.chain.from_iterable(map(classes_in, shown)):
+                assert cls.__name__ in bdes_framework.__all__, (function, cls)
