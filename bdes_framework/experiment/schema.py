@@ -142,11 +142,13 @@ def _arms() -> Schema:
 
 
 def _table(
-    config: type[AttrsInstance], schema_of: Callable[[ct.ConfigType], Schema] | None = None
+    config: type[AttrsInstance],
+    schema_of: Callable[[ct.ConfigType], Schema] | None = None,
+    around: tuple[type[AttrsInstance], ...] = (),
 ) -> Schema:
     meanings = {parameter.name: parameter.meaning for parameter in parameters_of(config)}
     properties = {
-        name: (schema_of or _type)(kind)
+        name: (schema_of(kind) if schema_of else _type(kind, (*around, config)))
         | ({"description": meanings[name]} if meanings[name] else {})
         for name, kind in ct.field_types(config).items()
     }
@@ -171,25 +173,28 @@ def _or_list(one: list[Schema]) -> Schema:
     return {"anyOf": [*one, values]}
 
 
-def _type(kind: ct.ConfigType) -> Schema:
-    """Return the schema of one value, without grids and formulas."""
+def _type(kind: ct.ConfigType, around: tuple[type[AttrsInstance], ...] = ()) -> Schema:
+    """Return the schema of one value, without grids and formulas, inside these classes."""
     match kind:
         case ct.ScalarType(python):
             return {"type": _SCALARS[python]}
         case ct.ReferenceType(referred):
             return {"$ref": f"#/$defs/{referred.value}"}
         case ct.UnionType(members):
-            return {"anyOf": [_type(member) for member in members if not ct.is_none(member)]}
+            return {
+                "anyOf": [_type(member, around) for member in members if not ct.is_none(member)]
+            }
         case ct.ChoiceType(written):
             return {"enum": list(written)}
         case ct.ArrayType() | ct.ListType():
-            return {"type": "array", "items": _type(kind.item)}
+            return {"type": "array", "items": _type(kind.item, around)}
         case ct.FixedTupleType(items):
-            n, schemas = len(items), [_type(item) for item in items]
+            n, schemas = len(items), [_type(item, around) for item in items]
             return {"type": "array", "prefixItems": schemas, "minItems": n, "maxItems": n}
         case ct.MappingType(value):
-            return {"type": "object", "additionalProperties": _type(value)}
+            return {"type": "object", "additionalProperties": _type(value, around)}
         case ct.TableType(config):
-            return _table(config)
+            # A class that contains itself is spelled out once.
+            return {"type": "object"} if config in around else _table(config, around=around)
         case ct.InstanceType():
             return {}

@@ -84,7 +84,9 @@ def right() -> Iterator[dict[str, Any]]:
     yield with_policy(policy={"use": "every", "whole": 2})
     yield with_policy(policy=["every", {"use": "every", "policy": "uniform"}])
     yield with_policy(colour=["red", "dark-blue"], pair=[2, "y"], inner={"size": 1, "high": 2.5})
-    yield with_policy(limits=[{}, {"a": 1, "b": 0.5}], inner=[{}, {"size": 1}])
+    yield with_policy(
+        limits=[{}, {"a": 1, "b": 0.5}], inner=[{}, {"more": [{"more": [{"size": 3}]}]}]
+    )
     arms = {"r": [0.9], "b": [0.1]}
     yield with_environment(
         **arms, lam=[0.1, "1/T"], noise=["none", {"use": "gaussian", "sigma": 1}]
@@ -118,7 +120,7 @@ WRONG_PARAMETERS: Mapping[str, list[Any]] = {
     "colour": ["green", "RED", 1, ["red", "red"]],
     "pair": [[1], [1, "x", 2], ["x", 1], 1, [[1, "x"], [2, "y"]]],
     "limits": [1, {"a": "1/T"}, {"a": [1, 2]}, [{"a": 1}, 2]],
-    "inner": [{"size": "T"}, {"stranger": 1}, 3],
+    "inner": [{"size": "T"}, {"stranger": 1}, 3, {"more": [1]}],
     "policy": [{"whole": 1}]
     + [{"use": "every"} | inner for inner in ({"whole": "1/T"}, {"whole": [1, 2]})]
     + [{"use": "every"} | inner for inner in ({"label": "x"}, {"stranger": 1})],

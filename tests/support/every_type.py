@@ -20,7 +20,7 @@ class Colour(Enum):
 
 @frozen
 class Inner:
-    """A nested table.
+    """A nested table, which may hold others of its kind.
 
     Parameters
     ----------
@@ -30,6 +30,7 @@ class Inner:
 
     size: int = field(default=1, validator=validators.gt(0))
     high: float | None = None
+    more: tuple["Inner", ...] = ()
 
 
 @frozen
