@@ -11,12 +11,7 @@ def lazy_names(
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__all__``, ``__getattr__`` and ``__dir__`` of a package.
 
-    Parameters
-    ----------
-    package : str
-        Its ``__name__``.
-    homes : Mapping[str, str]
-        From its modules to the public names each defines, separated by blanks.
+    ``homes`` maps its modules to the public names each defines, separated by blanks.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
 

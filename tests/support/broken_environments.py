@@ -57,12 +57,6 @@ class Good:
         return Outcome(*np.array(brought).T.copy())
 
 
-@subject("good.plain")
-class Plain(Good):
-    def pull(self, arms: IntArray) -> Any:
-        return evolve(super().pull(arms), probabilities=None)
-
-
 @subject("good.instance")
 class WithInstance(Good):
     instance = INSTANCE
@@ -87,35 +81,25 @@ class Fused(WithInstance):
         return World(INSTANCE.r, INSTANCE.b, INSTANCE.lam, self.state, uniforms, np.empty(0))
 
 
-def tenth(checkpoints: IntArray) -> Benchmark:
-    values = checkpoints.astype(np.float64) / 10
-    return Benchmark(checkpoints, values, upper_bound=0.9 * float(checkpoints[-1]))
-
-
-@subject("good.benchmark")
-class WithBenchmark(Good):
-    def benchmark(self, checkpoints: IntArray) -> Any:
-        return tenth(checkpoints)
-
-
 # -- the form of things ---------------------------------------------------------------------
 
 
+def changed(name: str, change: Callable[[Outcome], dict[str, Any]]) -> None:
+    """Add an environment that changes good outcomes."""
+
+    def pull(self: Good, arms: IntArray) -> Any:
+        outcome = Good.pull(self, arms)
+        return evolve(outcome, **change(outcome))
+
+    subject.variant(name, Good, pull=pull)
+
+
+FORM = "outcomes-have-one-float64-per-pull"
+
+changed("good.plain", lambda outcome: {"probabilities": None})
+changed(f"{FORM}.32-bits", lambda outcome: {"rewards": outcome.rewards.astype(np.float32)})
+changed(f"{FORM}.column", lambda outcome: {"means": outcome.means[:, np.newaxis]})
 subject.variant("n-arms-is-a-positive-int", Good, n_arms=np.int64(3))
-
-
-@subject("outcomes-have-one-float64-per-pull.32-bits")
-class Narrow(Good):
-    def pull(self, arms: IntArray) -> Any:
-        outcome = super().pull(arms)
-        return evolve(outcome, rewards=outcome.rewards.astype(np.float32))
-
-
-@subject("outcomes-have-one-float64-per-pull.column")
-class Column(Good):
-    def pull(self, arms: IntArray) -> Any:
-        outcome = super().pull(arms)
-        return evolve(outcome, means=outcome.means[:, np.newaxis])
 
 
 @subject("outcomes-are-finite")
@@ -144,13 +128,6 @@ class LateRandomness(Good):
         return super().pull_one(arm)
 
 
-@subject("rewards-do-not-depend-on-blocks")
-class Block(Good):
-    def pull(self, arms: IntArray) -> Any:
-        self.rng.random()
-        return super().pull(arms)
-
-
 @subject("environments-do-not-share-state")
 class Shared(Good):
     common: ClassVar[float]
@@ -166,26 +143,30 @@ class Shared(Good):
         return brought
 
 
-@subject("uses-no-global-random-state.moves-numpy")
-class MovesNumpy(Good):
-    def pull(self, arms: IntArray) -> Any:
-        np.random.random()  # noqa: NPY002
-        return super().pull(arms)
-
-
-@subject("uses-no-global-random-state.moves-random")
-class MovesRandom(Good):
-    def pull(self, arms: IntArray) -> Any:
-        random.random()
-        return super().pull(arms)
-
-
 @subject("uses-no-global-random-state.reads")
 class ReadsNumpy(Good):
     def __init__(self, rng: Generator) -> None:
         super().__init__(rng)
         for _ in range(int(np.random.get_state(legacy=False)["state"]["key"][0])):  # noqa: NPY002
             self.rng.random()
+
+
+def before(name: str, effect: Callable[[Good], object]) -> None:
+    """Add an environment that does something before every pull."""
+
+    def pull(self: Good, arms: IntArray) -> Any:
+        effect(self)
+        return Good.pull(self, arms)
+
+    subject.variant(name, Good, pull=pull)
+
+
+before("rewards-do-not-depend-on-blocks", lambda environment: environment.rng.random())
+before(
+    "uses-no-global-random-state.moves-numpy",
+    lambda environment: np.random.random(),  # noqa: NPY002
+)
+before("uses-no-global-random-state.moves-random", lambda environment: random.random())
 
 
 # -- what it does with arms -----------------------------------------------------------------
@@ -199,16 +180,14 @@ class Scribbles(Good):
         return outcome
 
 
-subject.variant(
-    "arms-out-of-range-are-rejected.above",
-    Good,
-    pull=lambda self, arms: Good.pull(self, np.minimum(arms, INSTANCE.n_arms - 1)),
-)
-subject.variant(
-    "arms-out-of-range-are-rejected.below",
-    Good,
-    pull=lambda self, arms: Good.pull(self, np.where(arms == -1, INSTANCE.n_arms - 1, arms)),
-)
+def clipped(name: str, clip: Callable[[IntArray], IntArray]) -> None:
+    """Add an environment that takes some other arm for one that does not exist."""
+    subject.variant(name, Good, pull=lambda self, arms: Good.pull(self, clip(arms)))
+
+
+LAST = INSTANCE.n_arms - 1
+clipped("arms-out-of-range-are-rejected.above", lambda arms: np.minimum(arms, LAST))
+clipped("arms-out-of-range-are-rejected.below", lambda arms: np.where(arms == -1, LAST, arms))
 
 
 # -- what rewards are worth -----------------------------------------------------------------
@@ -244,34 +223,43 @@ class ForgetsState(Fused):
         return super().open_rounds(n)
 
 
-def compares(name: str, benchmark: Callable[[IntArray], Benchmark]) -> None:
-    """Add an environment with another benchmark."""
-    subject.variant(name, Good, benchmark=lambda self, checkpoints: benchmark(checkpoints))
+def compares(name: str, benchmark: Callable[[IntArray, Generator], Benchmark]) -> None:
+    """Add an environment with a benchmark."""
+    subject.variant(
+        name, Good, benchmark=lambda self, checkpoints: benchmark(checkpoints, self.rng)
+    )
 
 
+def tenth(checkpoints: IntArray) -> Benchmark:
+    values = checkpoints.astype(np.float64) / 10
+    return Benchmark(checkpoints, values, upper_bound=0.9 * float(checkpoints[-1]))
+
+
+def simulated(checkpoints: IntArray, rng: Generator) -> Benchmark:
+    rng.random()
+    return tenth(checkpoints)
+
+
+compares("good.benchmark", lambda checkpoints, rng: tenth(checkpoints))
+compares("benchmark-changes-no-rewards", simulated)
 compares(
     "benchmark-has-the-right-form.checkpoints",
-    lambda checkpoints: tenth(checkpoints[-1:] + 1),
+    lambda checkpoints, rng: tenth(checkpoints[-1:] + 1),
 )
 compares(
     "benchmark-has-the-right-form.bound",
-    lambda checkpoints: evolve(tenth(checkpoints), values=checkpoints.astype(np.float64)),
+    lambda checkpoints, rng: evolve(tenth(checkpoints), values=checkpoints.astype(np.float64)),
 )
 compares(
     "benchmark-has-the-right-form.not-finite",
-    lambda checkpoints: Benchmark(checkpoints, np.full(checkpoints.size, np.nan), float("inf")),
+    lambda checkpoints, rng: Benchmark(
+        checkpoints, np.full(checkpoints.size, np.nan), float("inf")
+    ),
 )
 compares(
     "benchmark-is-not-beaten",
-    lambda checkpoints: Benchmark(checkpoints, np.zeros(checkpoints.size), upper_bound=0.05),
+    lambda checkpoints, rng: Benchmark(checkpoints, 0.0 * checkpoints, upper_bound=0.05),
 )
-
-
-@subject("benchmark-changes-no-rewards")
-class Simulates(WithBenchmark):
-    def benchmark(self, checkpoints: IntArray) -> Any:
-        self.rng.random()
-        return super().benchmark(checkpoints)
 
 
 @hookimpl

@@ -61,6 +61,8 @@ def failure_of(name: str, check: str) -> ConformanceError:
 
 def test_failure_names_subject_check_and_scenario() -> None:
     error = failure_of("arms-exist", "arms_exist")
+    assert isinstance(error, AssertionError)
+    assert isinstance(error, BdesError)
     (failure,) = error.failures
     assert failure.check == "arms_exist"
     assert failure.subject == "policy 'arms-exist' of local file"
@@ -69,12 +71,6 @@ def test_failure_names_subject_check_and_scenario() -> None:
     assert failure.came == "round 1: arm 2"
     for part in (failure.subject, failure.check, failure.scenario, failure.expected, failure.came):
         assert part in str(error)
-
-
-def test_failure_is_assertion_and_bdes_error() -> None:
-    error = failure_of("arms-exist", "arms_exist")
-    assert isinstance(error, AssertionError)
-    assert isinstance(error, BdesError)
 
 
 def test_exception_of_subject_has_file_and_line() -> None:
