@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType
 
+import pandas
+import polars
 import pytest
 
 import bdes_framework
@@ -65,13 +67,9 @@ def classes_in(hint: object) -> Iterator[type]:
 @pytest.mark.parametrize("name", bdes_framework.__all__)
 def test_types_in_public_signatures_are_public(name: str) -> None:
     found = getattr(bdes_framework, name)
-    members = (
-        [vars(found)[key] for key in vars(found) if key[0] != "_"]
-        if isinstance(found, type)
-        else []
-    )
-    frames = {"pandas": object, "polars": object}  # imported for type checkers only
-    for member in (found, *members):
+    own = vars(found).items() if isinstance(found, type) else ()
+    frames = {"pandas": pandas, "polars": polars}  # imported for type checkers only
+    for member in (found, *(member for key, member in own if key[0] != "_")):
         function = getattr(member, "fget", None) or getattr(member, "__func__", member)
         if isinstance(function, type | FunctionType):
             hints = typing.get_type_hints(function, localns=frames)
