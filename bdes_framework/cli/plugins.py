@@ -150,8 +150,9 @@ def _print_paragraph(console: Console, text: str) -> None:
 
 
 def _show_plugin(console: Console, status: PluginStatus) -> None:
-    heading = (f"plugin {status.name}", "bold"), f" of {status.origin}: "
-    console.print(Text.assemble(*heading, (status.state, _STYLES[status.state])))
+    name, origin = ascii_controls(status.name), ascii_controls(status.origin)
+    state = (status.state, _STYLES[status.state])
+    console.print(Text.assemble((f"plugin {name}", "bold"), f" of {origin}: ", state))
     if status.state == "loaded":
         for entry in status.entries:
             console.print(_safe(f"  {entry.kind} {entry.name}: {entry.summary}"))

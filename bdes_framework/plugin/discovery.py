@@ -27,16 +27,9 @@ HOOK_NAMES = tuple(name for name in vars(HookSpecs) if name.startswith("bdes_"))
 
 @frozen
 class Candidate:
-    """A plugin that has been found but not imported.
+    """A plugin that has been found but not imported: ``load`` returns the object with its hooks.
 
-    Parameters
-    ----------
-    name : str
-        The entry point's name, or a local module's.
-    distribution, version : str
-        Where it comes from; local files have a hash of their source for a version.
-    load : Callable[[], object]
-        Imports it and returns the module (or object) with its hooks.
+    Local files have a hash of their source for a version.
     """
 
     name: str

@@ -178,12 +178,6 @@ def test_disabling_all_of_ours_leaves_nothing() -> None:
         plugins.environment("bernoulli", seed=1)
 
 
-@pytest.mark.usefixtures("bdes_no_discovery")
-def test_fixture_without_installed_plugins(tmp_path: Path, good_plugin: Good) -> None:
-    assert load_plugins().records == ()
-    assert [e.name for e in load_file(tmp_path, good_plugin("mine")).entries()] == ["mine"]
-
-
 def test_required_version_and_state(install: Install, good_plugin: Good) -> None:
     install("my-plugins", good_plugin("mine"), version="1.4")
     install("broken-one", RAISES_ON_IMPORT)
@@ -225,20 +219,6 @@ def test_config_file_chooses_plugins(tmp_path: Path, good_plugin: Good) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"horizon = " + b"1" * 5000, r"experiment\.toml: has a number with too many digits"),
-        (b"x" * (16 * 1024 * 1024 + 1), "is larger than 16 MiB"),
-        (b"name = '\xff'", "is not UTF-8"),
-    ],
-)
-def test_unreadable_config_file(tmp_path: Path, content: bytes, message: str) -> None:
-    (tmp_path / "experiment.toml").write_bytes(content)
-    with pytest.raises(ConfigError, match=message):
-        load_plugins(tmp_path / "experiment.toml")
-
-
-@pytest.mark.parametrize(
     ("table", "message"),
     [
         ({"disable": []}, "plugins: disable: is not a parameter. Did you mean 'disabled'?"),
@@ -273,11 +253,6 @@ def test_factory_that_returns_something_else(tmp_path: Path, good_plugin: Good) 
     plugins = load_file(tmp_path, good_plugin("mine").replace("def tell", "def told"))
     with pytest.raises(ContractError, match=r"plugin 'mine' .* 'First', which lacks tell"):
         plugins.policy("mine", Problem(2, 10), seed=1)
-
-
-def test_engine_runs_every_job_once() -> None:
-    engine = load_plugins().engine("serial")
-    assert list(engine.run([1, 2, 3], lambda job: job * 10)) == [10, 20, 30]
 
 
 def test_name_table_and_config_build_alike() -> None:
