@@ -23,7 +23,7 @@ from bdes_framework.model.schedule import Schedule
 
 
 def as_parameters(values: Sequence[float] | FloatArray) -> FloatArray:
-    """Return one number per arm as a read-only array of its own, or refuse."""
+    """Return one number per arm as a read-only array of its own, or raise."""
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -44,14 +44,14 @@ def as_parameters(values: Sequence[float] | FloatArray) -> FloatArray:
 
 
 def as_rate(value: float) -> float:
-    """Return an evolution rate as a float in [0, 1], or refuse."""
+    """Return an evolution rate as a float in [0, 1], or raise."""
     if not is_number(value) or not 0 <= value <= 1:
         raise InvalidValueError(f"lam must be a number in [0, 1], got {quoted(value)}")
     return float(value)
 
 
 def as_state(value: float) -> float:
-    """Return a state as a finite float of at least 0, or refuse."""
+    """Return a state as a finite float of at least 0, or raise."""
     if not is_number(value) or not 0 <= value <= sys.float_info.max:
         raise InvalidValueError(f"q0 must be a finite number of at least 0, got {quoted(value)}")
     return float(value)
@@ -69,13 +69,13 @@ class Instance:
 
     Parameters
     ----------
-    r : array of float, shape (K,)
+    r : FloatArray, shape (K,)
         What each arm pays at state 1 (the paper's in-the-vacuum reward).
-    b : array of float, shape (K,)
+    b : FloatArray, shape (K,)
         The state that pulling each arm for ever leads to (the paper's end state).
-    lam : float in [0, 1]
-        How far one pull moves the state towards the arm's end state.
-    q0 : float, default 1
+    lam : float
+        In [0, 1]: how far one pull moves the state towards the arm's end state.
+    q0 : float
         The state at the first pull.
 
     Examples
@@ -186,10 +186,10 @@ class Problem:
         How many arms there are (the paper's K).
     horizon : int
         How many rounds will be played (the paper's T).
-    lam : float or None
-        The evolution rate, or None when the learner does not know it.
-    replenishing_arm : int or None
-        An arm whose end state is (nearly) 1, or None when none is known.
+    lam : float | None
+        The evolution rate; None when the learner does not know it.
+    replenishing_arm : int | None
+        An arm whose end state is (nearly) 1; None when none is known.
     q0 : float
         The state at the first pull.
     """

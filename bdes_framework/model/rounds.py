@@ -69,19 +69,23 @@ def play_round(world: World, record: Record, t: int, arm: int) -> float:
     if t < 0 or t >= record.arms.size:
         return 0.0
     known = arm if 0 <= arm < world.r.size else 0
-    q = world.q[0]
-    mean = world.r[known] * q
+    record.arms[t] = arm
+    world.q[0] = _play_known_arm(world, record, t, known, world.q[0])
+    return float(record.rewards[t])
+
+
+@compiled
+def _play_known_arm(world: World, record: Record, t: int, arm: int, q: float) -> float:
+    """Write down the round that plays ``arm`` at state ``q``; return the state after it."""
+    mean = world.r[arm] * q
     probability = mean
     if world.noise.size:
-        probability = min(max(world.r[known] * (q + world.noise[t]), 0.0), 1.0)
+        probability = min(max(world.r[arm] * (q + world.noise[t]), 0.0), 1.0)
         record.probabilities[t] = probability
-    reward = 1.0 if world.uniforms[t] < probability else 0.0
-    record.arms[t] = arm
-    record.rewards[t] = reward
+    record.rewards[t] = 1.0 if world.uniforms[t] < probability else 0.0
     record.means[t] = mean
     record.states[t] = q
-    world.q[0] = q + world.lam * (world.b[known] - q)
-    return reward
+    return float(q + world.lam * (world.b[arm] - q))
 
 
 @compiled
@@ -107,20 +111,9 @@ def sweep_block(world: World, record: Record) -> int:
     for t in range(record.arms.size):
         if record.arms[t] < 0 or record.arms[t] >= n_arms:
             return t
-    lam = world.lam
     q = world.q[0]
-    noisy = world.noise.size > 0
     for t in range(record.arms.size):
-        arm = record.arms[t]
-        mean = world.r[arm] * q
-        probability = mean
-        if noisy:
-            probability = min(max(world.r[arm] * (q + world.noise[t]), 0.0), 1.0)
-            record.probabilities[t] = probability
-        record.rewards[t] = 1.0 if world.uniforms[t] < probability else 0.0
-        record.means[t] = mean
-        record.states[t] = q
-        q = q + lam * (world.b[arm] - q)
+        q = _play_known_arm(world, record, t, record.arms[t], q)
     world.q[0] = q
     return -1
 
@@ -147,7 +140,7 @@ def finite_rewards(rewards: FloatArray, asked: int) -> FloatArray:
     [0.0, 1.0]
     """
     if rewards.size != asked:
-        raise InvalidValueError(f"asked for {asked} pulls, told the rewards of {rewards.size}")
+        raise InvalidValueError(f"asked for {asked} pulls, got the rewards of {rewards.size}")
     finite = np.isfinite(rewards)
     if not finite.all():
         place = int(np.argmin(finite))

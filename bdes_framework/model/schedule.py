@@ -23,8 +23,8 @@ class Segment:
 
     Parameters
     ----------
-    arms : array of int, shape (n,), n >= 1
-        Arms in the order they are played.
+    arms : IntArray, shape (n,)
+        Arms in the order they are played, at least one.
     repeats : int
         How often the whole of ``arms`` is played; at least 1.
     """

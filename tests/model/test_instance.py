@@ -3,6 +3,7 @@
 import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,12 +38,13 @@ def play_by_hand(instance: Instance, arms: list[int]) -> tuple[list[float], floa
     return states, total, q
 
 
-@given(arm_pairs, rates, unit, st.data())
-def test_states_rewards_and_value_follow_the_recurrence(
-    pairs: list[tuple[float, float]], lam: float, q0: float, data: st.DataObject
+@given(arm_pairs, rates, unit, st.floats(1e-3, 1e3), st.data())
+def test_states_and_value_follow_the_recurrence(
+    pairs: list[tuple[float, float]], lam: float, q0: float, c: float, data: st.DataObject
 ) -> None:
     instance = Instance([r for r, _ in pairs], [b for _, b in pairs], lam, q0)
     arms = data.draw(st.lists(st.integers(0, len(pairs) - 1), min_size=1, max_size=30))
+    assert instance.scaled(c).value(arms) == pytest.approx(instance.value(arms), rel=1e-12)
     states, total, last = play_by_hand(instance, arms)
     np.testing.assert_allclose(instance.states(arms), states, atol=1e-14)
     np.testing.assert_allclose(instance.expected_rewards(arms).sum(), total, atol=1e-13)
@@ -50,17 +52,8 @@ def test_states_rewards_and_value_follow_the_recurrence(
     assert instance.state_after(arms) == pytest.approx(last, abs=1e-14)
 
 
-@given(arm_pairs, rates, st.floats(1e-3, 1e3), st.data())
-def test_scaling_by_c_changes_no_schedule_s_value(
-    pairs: list[tuple[float, float]], lam: float, c: float, data: st.DataObject
-) -> None:
-    instance = Instance([r for r, _ in pairs], [b for _, b in pairs], lam)
-    arms = data.draw(st.lists(st.integers(0, len(pairs) - 1), min_size=1, max_size=30))
-    assert instance.scaled(c).value(arms) == pytest.approx(instance.value(arms), rel=1e-12)
-
-
 @given(arm_pairs, rates, st.data())
-def test_a_schedule_of_segments_is_worth_what_its_arms_are(
+def test_segments_are_worth_what_their_arms_are(
     pairs: list[tuple[float, float]], lam: float, data: st.DataObject
 ) -> None:
     instance = Instance([r for r, _ in pairs], [b for _, b in pairs], lam)
@@ -73,7 +66,7 @@ def test_a_schedule_of_segments_is_worth_what_its_arms_are(
     )
 
 
-def test_millions_of_pulls_are_valued_and_a_billion_repeats_cost_nothing() -> None:
+def test_value_of_a_billion_repeats() -> None:
     instance = Instance([0.9, 0.3], [0.1, 1.0], 0.3)
     arms = np.tile([0, 1], 10**6)
     limit = alternating_limit(0.1, 1.0, 0.3), alternating_limit(1.0, 0.1, 0.3)
@@ -85,7 +78,7 @@ def test_millions_of_pulls_are_valued_and_a_billion_repeats_cost_nothing() -> No
 
 
 @pytest.mark.parametrize("lam", [1.0, 0.5, 1e-3, 1e-6, 0.0])
-def test_the_sweep_stays_on_the_closed_form_over_a_million_pulls(lam: float) -> None:
+def test_a_million_pulls_stay_on_the_closed_form(lam: float) -> None:
     instance = Instance([1.0], [0.15], lam)
     states = instance.states(np.zeros(10**6, dtype=np.int64))
     pulls = [*range(1000), *range(1000, 10**6, 1000), 10**6 - 1]
@@ -94,7 +87,7 @@ def test_the_sweep_stays_on_the_closed_form_over_a_million_pulls(lam: float) -> 
     np.testing.assert_allclose(states[pulls], exact, rtol=0, atol=tolerance)
 
 
-def test_a_long_irregular_schedule_stays_on_the_closed_form_sum() -> None:
+def test_irregular_pulls_stay_on_the_closed_form() -> None:
     rng = np.random.default_rng(0)
     b = rng.random(5)
     arms = rng.integers(0, 5, 10**6)
@@ -112,7 +105,7 @@ def test_a_long_irregular_schedule_stays_on_the_closed_form_sum() -> None:
 
 
 @pytest.mark.parametrize("lam", [1e-6, 1e-13, 1e-15])
-def test_repeats_keep_their_digits_at_tiny_rates(lam: float) -> None:
+def test_repeats_keep_digits_at_tiny_rates(lam: float) -> None:
     """From state 0 after n pulls of one arm: b·(1 - (1 - lam)^n), exactly."""
     instance = Instance([1.0], [0.5], lam, q0=0.0)
     n = 10**9
@@ -122,7 +115,7 @@ def test_repeats_keep_their_digits_at_tiny_rates(lam: float) -> None:
 
 @pytest.mark.parametrize("lam", [1e-4, 0.01, 0.3, 0.5, 0.99, 1.0])
 @pytest.mark.parametrize("eps", [0.5, 0.1, 1e-3])
-def test_settling_pulls_is_the_smallest_number_that_settles(lam: float, eps: float) -> None:
+def test_settling_pulls_is_the_smallest_number(lam: float, eps: float) -> None:
     n = settling_pulls(lam, eps)
     assert (1 - lam) ** n <= lam * eps
     assert n == 0 or (1 - lam) ** (n - 1) > lam * eps
@@ -157,7 +150,7 @@ def test_settling_pulls_is_found_at_any_rate(lam: float) -> None:
     assert settling_pulls(lam, 0.1) * Fraction(lam) == pytest.approx(-math.log(lam) - math.log(0.1))
 
 
-def test_whole_numbers_of_settling_pulls_are_not_rounded_up() -> None:
+def test_whole_settling_pulls_are_not_rounded_up() -> None:
     # (1/2)^(k+1) is exactly lam·eps = 1/2·2^-k.
     for k in range(1, 60):
         assert settling_pulls(0.5, 0.5**k) == k + 1
@@ -167,69 +160,63 @@ def test_whole_numbers_of_settling_pulls_are_not_rounded_up() -> None:
 
 
 @pytest.mark.parametrize("eps", [0.0, -1.0, math.nan, math.inf, "x", True])
-def test_a_bad_eps_is_refused(eps: float) -> None:
+def test_settling_pulls_rejects_a_bad_eps(eps: float) -> None:
     with pytest.raises(InvalidValueError, match="eps"):
         settling_pulls(0.5, eps)
 
 
 def test_nothing_settles_at_lam_zero() -> None:
-    with pytest.raises(InvalidValueError, match="lam = 0"):
-        settling_pulls(0.0, 0.1)
-    with pytest.raises(InvalidValueError, match="lam = 0"):
-        alternating_limit(0.2, 0.4, 0.0)
+    for compute in (lambda: settling_pulls(0.0, 0.1), lambda: alternating_limit(0.2, 0.4, 0.0)):
+        with pytest.raises(InvalidValueError, match="lam = 0"):
+            compute()
 
 
 @pytest.mark.parametrize("lam", [0.05, 0.3, 1.0])
 def test_alternating_for_long_reaches_the_limit(lam: float) -> None:
-    instance = Instance([1.0, 1.0], [0.2, 0.7], lam)
-    states = instance.states(np.tile([0, 1], 1000))
-    assert states[-2] == pytest.approx(alternating_limit(0.2, 0.7, lam), abs=1e-12)
-    assert states[-1] == pytest.approx(alternating_limit(0.7, 0.2, lam), abs=1e-12)
+    states = Instance([1.0, 1.0], [0.2, 0.7], lam).states(np.tile([0, 1], 1000))
+    limits = [alternating_limit(0.2, 0.7, lam), alternating_limit(0.7, 0.2, lam)]
+    np.testing.assert_allclose(states[-2:], limits, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("r", "b", "lam", "q0", "message"),
+    ("wrong", "message"),
     [
-        ([], [], 0.5, 1.0, "at least one arm"),
-        ([[0.5]], [[0.5]], 0.5, 1.0, "shape"),
-        ([0.5, 0.5], [0.5], 0.5, 1.0, "2 and 1"),
-        ([math.nan], [0.5], 0.5, 1.0, "finite"),
-        ([0.5], [math.inf], 0.5, 1.0, "finite"),
-        ([-0.1], [0.5], 0.5, 1.0, "at least 0"),
-        (["x"], [0.5], 0.5, 1.0, "number"),
-        ([True, 0.5], [0.5, 0.5], 0.5, 1.0, "not true or false"),
-        ([0.5], [True], 0.5, 1.0, "not true or false"),
-        (np.array([True]), [0.5], 0.5, 1.0, "not true or false"),
-        ([0.5, np.False_], [0.5, 0.5], 0.5, 1.0, "not true or false"),
-        ([10**400], [0.5], 0.5, 1.0, "number"),
-        ([0.5], [0.5], 0.5, 10**400, "q0"),
-        ([0.5], [0.5], 1.1, 1.0, r"\[0, 1\]"),
-        ([0.5], [0.5], math.nan, 1.0, r"\[0, 1\]"),
-        ([0.5], [0.5], True, 1.0, r"\[0, 1\]"),
-        ([0.5], [0.5], 0.5, -1.0, "q0"),
-        ([0.5], [0.5], 0.5, math.inf, "q0"),
+        ({"r": [], "b": []}, "at least one arm"),
+        ({"r": [[0.5]], "b": [[0.5]]}, "shape"),
+        ({"r": [0.5, 0.5]}, "2 and 1"),
+        ({"r": [math.nan]}, "finite"),
+        ({"b": [math.inf]}, "finite"),
+        ({"r": [-0.1]}, "at least 0"),
+        ({"r": ["x"]}, "number"),
+        ({"r": [10**400]}, "number"),
+        *(
+            ({name: values}, "not true or false")
+            for name in ("r", "b")
+            for values in ([True], [True, 0.5], np.array([True]), [0.5, np.False_])
+        ),
+        *(({"lam": lam}, r"\[0, 1\]") for lam in (1.1, math.nan, True)),
+        *(({"q0": q0}, "q0") for q0 in (-1.0, math.inf, 10**400)),
     ],
 )
-def test_a_bad_instance_is_refused(
-    r: list[float], b: list[float], lam: float, q0: float, message: str
-) -> None:
+def test_instance_rejects_bad_values(wrong: dict[str, Any], message: str) -> None:
+    good: dict[str, Any] = {"r": [0.5], "b": [0.5], "lam": 0.5}
     with pytest.raises(InvalidValueError, match=message):
-        Instance(r, b, lam, q0)
+        Instance(**(good | wrong))
 
 
-def test_planners_may_be_given_numbers_above_one() -> None:
+def test_instance_takes_numbers_above_one() -> None:
     assert Instance([5.0], [3.0], 0.5, 2.0).value([0, 0]) == pytest.approx(5 * 2 + 5 * 2.5)
 
 
 @pytest.mark.parametrize(
     "arms", [[2], [-1], [], [0.5], [[0]], [True, 0], [np.True_], [10**30], [2**63]]
 )
-def test_bad_arms_are_refused(arms: list[int]) -> None:
+def test_states_rejects_bad_arms(arms: list[int]) -> None:
     with pytest.raises(InvalidValueError):
         Instance([0.5, 0.5], [0.5, 0.5], 0.5).states(arms)
 
 
-def test_an_instance_cannot_be_changed_from_outside() -> None:
+def test_instance_cannot_be_changed() -> None:
     r = np.array([0.5, 0.5])
     instance = Instance(r, [0.1, 0.2], 0.5)
     r[0] = 0.9
@@ -240,27 +227,21 @@ def test_an_instance_cannot_be_changed_from_outside() -> None:
     assert instance != Instance([0.5, 0.4], [0.1, 0.2], 0.5)
 
 
+BAD_PROBLEMS: dict[str, list[Any]] = {
+    "n_arms": [0, True],
+    "horizon": [0, 1.5, np.True_],
+    "lam": [2.0],
+    "replenishing_arm": [3, -1, True, 1.0],
+    "q0": [math.nan],
+}
+
+
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        {"n_arms": 0},
-        {"horizon": 0},
-        {"horizon": 1.5},
-        {"lam": 2.0},
-        {"replenishing_arm": 3},
-        {"replenishing_arm": -1},
-        {"replenishing_arm": True},
-        {"replenishing_arm": 1.0},
-        {"n_arms": True},
-        {"horizon": np.True_},
-        {"q0": math.nan},
-    ],
+    "wrong", [{name: value} for name, values in BAD_PROBLEMS.items() for value in values]
 )
-def test_a_bad_problem_is_refused(wrong: dict[str, float]) -> None:
-    good: dict[str, float] = {"n_arms": 3, "horizon": 10}
-    Problem(**good)  # type: ignore[arg-type]
+def test_problem_rejects_bad_values(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError):
-        Problem(**(good | wrong))  # type: ignore[arg-type]
+        Problem(**({"n_arms": 3, "horizon": 10} | wrong))
 
 
 def test_a_benchmark_follows_its_plan_s_own_schedule() -> None:

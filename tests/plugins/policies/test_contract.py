@@ -213,7 +213,7 @@ def test_wrong_number_of_rewards_raises(name: str, needed: dict[str, Any]) -> No
     while done < 40:
         asked = tried.ask(5).size
         for wrong in (asked - 1, asked + 1):
-            expected = rf"asked for {asked} pulls, told the rewards of {wrong}"
+            expected = rf"asked for {asked} pulls, got the rewards of {wrong}"
             with pytest.raises(InvalidValueError, match=expected):
                 tried.tell(np.full(wrong, 0.5))
         tried.tell(np.full(asked, 0.5))

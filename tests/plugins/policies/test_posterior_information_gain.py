@@ -1,4 +1,4 @@
-"""What ``posterior`` weighs: regret against information, and long shots against their price."""
+"""How ``posterior`` chooses a plan: information-directed sampling, optimistic candidates."""
 
 import math
 from collections import Counter
@@ -20,7 +20,7 @@ from bdes_policies.posterior.lookahead import follow, look_ahead
 from bdes_policies.posterior.modes import Draw, RatePrior
 from tests.support.noiseless import PLUGINS, build, diagnostics_of, number, play
 
-# -- what candidates earn, and tell -----------------------------------------------------------
+# -- totals and information gain --------------------------------------------------------------
 
 
 def evaluated(
@@ -37,7 +37,7 @@ def evaluated(
 
 @pytest.mark.parametrize("lam", [0.0, 0.004, 0.3, 1.0])
 @pytest.mark.parametrize("rounds", [1, 5])
-def test_a_candidate_earns_its_rounds_and_the_best_of_those_after(lam: float, rounds: int) -> None:
+def test_totals_are_the_plan_s_and_the_best_after(lam: float, rounds: int) -> None:
     rng = np.random.default_rng(2)
     instance = Instance(rng.random(3), rng.random(3), lam, 0.7)
     candidates = rng.integers(0, 3, (4, 6))
@@ -63,7 +63,7 @@ def exact_totals(instance: Instance, plans: IntArray, left: int) -> FloatArray:
 
 
 @pytest.mark.parametrize("lam", [0.05, 0.6])
-def test_with_many_rounds_left_candidates_differ_by_what_the_planner_says(lam: float) -> None:
+def test_totals_differ_as_the_planner_says(lam: float) -> None:
     instance = Instance([0.9, 0.5, 0.2], [0.1, 0.6, 1.0], lam, 0.5)
     candidates = np.repeat(np.arange(3)[:, None], 30, axis=1)
     left = 20_000
@@ -73,9 +73,7 @@ def test_with_many_rounds_left_candidates_differ_by_what_the_planner_says(lam: f
 
 
 @pytest.mark.parametrize(("lam", "left"), [(0.01, 90), (0.01, 20_000), (0.6, 100), (1.0, 130)])
-def test_arms_that_the_draw_s_own_plan_would_never_play_are_weighed_as_well(
-    lam: float, left: int
-) -> None:
+def test_totals_of_arms_outside_the_own_plan(lam: float, left: int) -> None:
     instance = Instance([0.8, 0.6, 0.5], [0.9, 0.1, 0.05], lam, 0.9)
     plans = np.repeat(np.arange(3)[:, None], 80, axis=1)
     totals, _ = evaluated(instance, plans, 1, left)
@@ -92,7 +90,7 @@ def mutual_information(means: FloatArray) -> float:
     return float(entropy(means.mean(keepdims=True))[0] - entropy(means).mean())
 
 
-def test_what_a_round_tells_is_its_mutual_information_with_the_truth() -> None:
+def test_information_gain_is_mutual_information() -> None:
     rng = np.random.default_rng(3)
     for centre in (0.1, 0.5, 0.8):
         means = centre + 0.05 * rng.uniform(-1, 1, 6)
@@ -104,7 +102,7 @@ def test_what_a_round_tells_is_its_mutual_information_with_the_truth() -> None:
     assert two_rounds == pytest.approx(2 * information_gain(means.reshape(6, 1, 1))[0])
 
 
-# -- what is followed -------------------------------------------------------------------------
+# -- choosing a plan --------------------------------------------------------------------------
 
 
 def followed(draws: list[Draw], left: int) -> set[int]:
@@ -117,23 +115,22 @@ def pay(*rs: float) -> Draw:
     return Draw(np.array(rs), np.ones(len(rs)), 0.5)
 
 
-def test_what_cannot_be_learned_otherwise_is_tried() -> None:
-    assert followed([pay(0.5, 0.9), pay(0.5, 0.1), pay(0.5, 0.1)], 1_000) == {1}
+@pytest.mark.parametrize(
+    ("draws", "arm"),
+    [
+        # What cannot be learned otherwise is tried.
+        ([pay(0.5, 0.9), pay(0.5, 0.1), pay(0.5, 0.1)], 1),
+        # Of plans that reveal as much, the one that costs less.
+        ([pay(0.5, 0.6, 0.1), pay(0.6, 0.5, 0.1), pay(0.7, 0.5, 0.1)], 0),
+        # Of plans that cost as much, the one that reveals more; means are 0.517, 0.467, 0.483.
+        ([pay(0.55, 0.3, 0.45), pay(0.45, 0.9, 0.55), pay(0.55, 0.2, 0.45)], 1),
+    ],
+)
+def test_choose_plan_trades_regret_for_information(draws: list[Draw], arm: int) -> None:
+    assert followed(draws, 1_000) == {arm}
 
 
-def test_of_plans_that_tell_as_much_the_one_that_costs_less_is_followed() -> None:
-    alike = [pay(0.5, 0.6, 0.1), pay(0.6, 0.5, 0.1), pay(0.7, 0.5, 0.1)]
-    assert followed(alike, 1_000) == {0}
-
-
-def test_of_plans_that_cost_as_much_the_one_that_tells_more_is_followed() -> None:
-    """Thompson sampling would take them by turns."""
-    draws = [pay(0.55, 0.3, 0.45), pay(0.45, 0.9, 0.55), pay(0.55, 0.2, 0.45)]
-    # Means over draws: 0.517, 0.467, 0.483; the second one pays anything from 0.2 to 0.9.
-    assert followed(draws, 1_000) == {1}
-
-
-def test_where_the_state_stays_regret_and_information_are_those_of_single_pulls() -> None:
+def test_choose_plan_where_the_state_stays() -> None:
     """With all end states at 1 a plan is one arm, and everything has a closed form."""
     rng = np.random.default_rng(5)
     other = Counter[str]()
@@ -187,7 +184,7 @@ def by_hand(draws: list[Draw], left: int, span: int) -> FloatArray:
 
 
 @pytest.mark.parametrize(("lam", "left"), [(5e-5, 60_000), (0.3, 3_000)])
-def test_plans_are_weighed_over_a_quarter_of_the_memory_or_96_rounds(lam: float, left: int) -> None:
+def test_choose_plan_compares_a_quarter_of_1_over_lam(lam: float, left: int) -> None:
     rng = np.random.default_rng(6)
     span = max(96, int(0.25 / lam))
     right = as_if_short = 0
@@ -203,17 +200,17 @@ def test_plans_are_weighed_over_a_quarter_of_the_memory_or_96_rounds(lam: float,
     assert (as_if_short >= 11) == (span == 96)
 
 
-def test_plans_are_weighed_as_long_as_some_mode_has_the_state_move(
+def test_plans_are_compared_if_any_mode_moves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also while the likeliest one does not."""
     rates = [0.0]
 
-    def write_down(found: Sequence[CandidatePlan], lam: float, left: int) -> int:
+    def store_rate(found: Sequence[CandidatePlan], lam: float, left: int) -> int:
         rates.append(lam)
         return 0
 
-    monkeypatch.setattr("bdes_policies.posterior.policy.choose_plan", write_down)
+    monkeypatch.setattr("bdes_policies.posterior.policy.choose_plan", store_rate)
     policy = build("posterior", Problem(4, 20_000))
     play(policy, Instance([0.9, 0.0, 0.0, 0.0], [0.5, 0.2, 0.2, 0.2], 0.3), 1_000)
     shown = diagnostics_of(policy)
@@ -221,7 +218,7 @@ def test_plans_are_weighed_as_long_as_some_mode_has_the_state_move(
     assert rates[-1] * 1_000 > 1
 
 
-# -- long shots -------------------------------------------------------------------------------
+# -- optimistic candidates --------------------------------------------------------------------
 
 
 def fitted(lam: float, pulls: int) -> tuple[Posterior, IntArray, FloatArray]:
@@ -245,19 +242,17 @@ def raised(draw: Draw, best: Draw, arm: int) -> float:
 @pytest.mark.parametrize(
     ("lam", "left"), [(0.002, 100_000), (0.002, 9_000), (0.1, 9_000), (1, 900)]
 )
-def test_optimistic_candidates_raise_one_end_state_each_as_far_as_the_log_allows(
-    lam: float, left: int
-) -> None:
+def test_optimistic_candidates_raise_one_end_state(lam: float, left: int) -> None:
     posterior, arms, rewards = fitted(lam, 3_000)
     best = posterior.best
     most = likelihood_of(Instance(best.r, best.b, best.lam), arms, rewards).value
-    shots = posterior.optimistic_candidates(left)
-    assert len(shots) == 3
-    for arm, (draw, state, price) in enumerate(shots):
+    candidates = posterior.optimistic_candidates(left)
+    assert len(candidates) == 3
+    for arm, (draw, state, price) in enumerate(candidates):
         drawn = Instance(draw.r, draw.b, draw.lam)
         assert state == pytest.approx(drawn.state_after(arms), rel=1e-9)
         assert (draw.b / best.b).argmax() == arm
-        nearest = 18 / math.sqrt(lam) / left  # the price of a shot of no deviations
+        nearest = 18 / math.sqrt(lam) / left  # the price of no deviations
         assert price == pytest.approx(max(0.1, nearest * math.exp(1.96**2 / 2)), rel=1e-9)
         far = math.sqrt(2 * math.log(price / nearest))
         lost = most - likelihood_of(drawn, arms, rewards).value
@@ -265,36 +260,27 @@ def test_optimistic_candidates_raise_one_end_state_each_as_far_as_the_log_allows
         assert raised(draw, best, arm) > 1.02
 
 
-def test_optimistic_candidates_are_longer_where_trials_are_cheap_and_end_when_they_cannot_pay() -> (
-    None
-):
+def test_optimistic_candidates_reach_as_trials_pay() -> None:
     fast, _, _ = fitted(1.0, 3_000)
     slow, _, _ = fitted(0.002, 3_000)
 
     def length(posterior: Posterior, left: int) -> float:
-        shots = [draw for draw, *_ in posterior.optimistic_candidates(left)]
-        return raised(shots[0], posterior.best, 0) if shots else 1.0
+        found = [draw for draw, *_ in posterior.optimistic_candidates(left)]
+        return raised(found[0], posterior.best, 0) if found else 1.0
 
     assert length(fast, 1_000_000) > length(fast, 1_000) > 1.02
     assert length(fast, 20) == 1.0
     assert length(slow, 1_000) == 1.0 < 1.02 < length(slow, 100_000)
 
 
-def test_there_are_no_optimistic_candidates_while_the_state_has_not_moved() -> None:
+def test_no_optimistic_candidates_before_it_moves() -> None:
     posterior, _, _ = fitted(1e-6, 3_000)
     assert not posterior.may_have_moved
     assert posterior.optimistic_candidates(100_000) == []
 
 
-# -- known limits -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("lam", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize(("n_arms", "horizon", "draws"), [(1, 300, 12), (3, 1, 12), (3, 400, 1)])
-def test_one_arm_one_round_and_one_draw_are_played(
-    n_arms: int, horizon: int, draws: int, lam: float
-) -> None:
-    instance = Instance([0.7, 0.5, 0.3][:n_arms], [0.2, 0.5, 0.9][:n_arms], lam)
-    for known_lam in (None, lam):
-        policy = build("posterior", Problem(n_arms, horizon, known_lam), draws=draws)
-        assert play(policy, instance, horizon).arms.size == horizon
+@pytest.mark.parametrize("lam_known", [True, False])
+def test_a_single_draw_is_enough_to_play(lam: float, lam_known: bool) -> None:
+    policy = build("posterior", Problem(3, 400, lam if lam_known else None), draws=1)
+    assert play(policy, Instance([0.7, 0.5, 0.3], [0.2, 0.5, 0.9], lam), 400).arms.size == 400
