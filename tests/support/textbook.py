@@ -10,6 +10,7 @@ from collections.abc import Callable
 from bdes_framework import FloatArray
 
 Uniform = Callable[[], float]
+History = list[tuple[int, float]]
 
 
 def highest(values: list[float]) -> int:
@@ -17,33 +18,40 @@ def highest(values: list[float]) -> int:
     return max(range(len(values)), key=lambda i: (values[i], -i))
 
 
-def rewards_by_arm(n_arms: int, history: list[tuple[int, float]]) -> list[list[float]]:
+def rewards_by_arm(n_arms: int, history: History) -> list[list[float]]:
     return [[x for arm, x in history if arm == i] for i in range(n_arms)]
+
+
+def play(table: FloatArray, choose: Callable[[History], int]) -> list[int]:
+    """Play the arms that ``choose`` returns, given all arms and rewards so far."""
+    history: History = []
+    for rewards in table:
+        arm = choose(history)
+        history.append((arm, float(rewards[arm])))
+    return [arm for arm, _ in history]
 
 
 def ucb1(table: FloatArray, exploration: float = 2.0) -> list[int]:
     """Auer, Cesa-Bianchi, Fischer (2002), Figure 1."""
-    horizon, n_arms = table.shape
-    history: list[tuple[int, float]] = []
-    for t in range(horizon):
-        if t < n_arms:
-            arm = t
-        else:
-            seen = rewards_by_arm(n_arms, history)
-            arm = highest(
-                [
-                    math.fsum(x) / len(x) + math.sqrt(exploration * math.log(t) / len(x))
-                    for x in seen
-                ]
-            )
-        history.append((arm, float(table[t, arm])))
-    return [arm for arm, _ in history]
+
+    def choose(history: History) -> int:
+        t = len(history)
+        if t < table.shape[1]:
+            return t
+        return highest(
+            [
+                math.fsum(x) / len(x) + math.sqrt(exploration * math.log(t) / len(x))
+                for x in rewards_by_arm(table.shape[1], history)
+            ]
+        )
+
+    return play(table, choose)
 
 
 def aae(table: FloatArray, delta: float) -> list[int]:
     """Even-Dar, Mannor, Mansour (2006), successive elimination with c = 4."""
     horizon, n_arms = table.shape
-    history: list[tuple[int, float]] = []
+    history: History = []
     active = set(range(n_arms))
     n = 0
     while len(history) < horizon:
@@ -75,55 +83,50 @@ def exp3(table: FloatArray, gamma: float, uniform: Uniform) -> list[int]:
 
 def discounted_ucb(table: FloatArray, bound: float, xi: float, gamma: float) -> list[int]:
     """Garivier, Moulines (2011), Algorithm 1."""
-    horizon, n_arms = table.shape
-    history: list[tuple[int, float]] = []
-    for t in range(horizon):
-        if t < n_arms:
-            arm = t
-        else:
-            aged = [(i, x, gamma ** (t - 1 - s)) for s, (i, x) in enumerate(history)]
-            counts = [math.fsum(g for j, _, g in aged if j == i) for i in range(n_arms)]
-            sums = [math.fsum(g * x for j, x, g in aged if j == i) for i in range(n_arms)]
-            n = math.fsum(counts)
-            arm = highest(
-                [
-                    sums[i] / counts[i] + 2 * bound * math.sqrt(xi * math.log(n) / counts[i])
-                    for i in range(n_arms)
-                ]
-            )
-        history.append((arm, float(table[t, arm])))
-    return [arm for arm, _ in history]
+    arms = range(table.shape[1])
+
+    def choose(history: History) -> int:
+        t = len(history)
+        if t < len(arms):
+            return t
+        aged = [(i, x, gamma ** (t - 1 - s)) for s, (i, x) in enumerate(history)]
+        counts = [math.fsum(g for j, _, g in aged if j == i) for i in arms]
+        sums = [math.fsum(g * x for j, x, g in aged if j == i) for i in arms]
+        spread = xi * math.log(math.fsum(counts))
+        return highest(
+            [sums[i] / counts[i] + 2 * bound * math.sqrt(spread / counts[i]) for i in arms]
+        )
+
+    return play(table, choose)
 
 
 def sliding_window_ucb(table: FloatArray, bound: float, xi: float, tau: int) -> list[int]:
     """Garivier, Moulines (2011), Algorithm 2; an arm outside the window has an infinite bound."""
-    horizon, n_arms = table.shape
-    history: list[tuple[int, float]] = []
-    for t in range(horizon):
+
+    def choose(history: History) -> int:
         indices = []
-        for seen in rewards_by_arm(n_arms, history[max(t - tau, 0) :]):
+        for seen in rewards_by_arm(table.shape[1], history[-tau:]):
             if seen:
-                spread = xi * math.log(min(t, tau)) / len(seen)
+                spread = xi * math.log(min(len(history), tau)) / len(seen)
                 indices.append(math.fsum(seen) / len(seen) + bound * math.sqrt(spread))
             else:
                 indices.append(math.inf)
-        arm = highest(indices)
-        history.append((arm, float(table[t, arm])))
-    return [arm for arm, _ in history]
+        return highest(indices)
+
+    return play(table, choose)
 
 
 def thompson(table: FloatArray, alpha: float, beta: float, uniform: Uniform) -> list[int]:
     """Agrawal, Goyal (2012), Algorithm 1, with draws by Cheng (1978)."""
-    horizon, n_arms = table.shape
-    history: list[tuple[int, float]] = []
-    for t in range(horizon):
+
+    def choose(history: History) -> int:
         draws = []
-        for seen in rewards_by_arm(n_arms, history):
+        for seen in rewards_by_arm(table.shape[1], history):
             won = math.fsum(seen)
             draws.append(cheng(alpha + won, beta + len(seen) - won, uniform))
-        arm = highest(draws)
-        history.append((arm, float(table[t, arm])))
-    return [arm for arm, _ in history]
+        return highest(draws)
+
+    return play(table, choose)
 
 
 def cheng(alpha: float, beta: float, uniform: Uniform) -> float:
@@ -131,33 +134,20 @@ def cheng(alpha: float, beta: float, uniform: Uniform) -> float:
 
     The second uniform of a pair is used as 1 - u, which is as uniform as u.
     """
-    if min(alpha, beta) > 1:
-        return _cheng_bb(alpha, beta, uniform)
-    return _cheng_bc(alpha, beta, uniform)
-
-
-def _cheng_bb(a0: float, b0: float, uniform: Uniform) -> float:
-    a, b = min(a0, b0), max(a0, b0)
-    total = a + b
-    rate = math.sqrt((total - 2) / (2 * a * b - total))
+    a, b = min(alpha, beta), max(alpha, beta)
+    total, above_one = a + b, a > 1
+    rate = math.sqrt((total - 2) / (2 * a * b - total)) if above_one else 1 / a
     c = a + 1 / rate
     while True:
         u1, u2 = uniform(), 1 - uniform()
         v = rate * math.log(u1 / (1 - u1))
-        w = a * math.exp(v)
-        # Steps 2 and 3 only save logarithms; step 4 alone decides.
-        if c * v - math.log(4) + total * math.log(total / (b + w)) >= math.log(u1**2 * u2):
-            return w / (b + w) if a == a0 else b / (b + w)
-
-
-def _cheng_bc(a0: float, b0: float, uniform: Uniform) -> float:
-    a, b = max(a0, b0), min(a0, b0)
-    total = a + b
-    rate = 1 / b
-    while True:
-        u1, u2 = uniform(), 1 - uniform()
-        v = rate * math.log(u1 / (1 - u1))
-        w = a * math.exp(v)
-        # Steps 2 to 4 only save logarithms; step 5 alone decides.
-        if total * (math.log(total / (b + w)) + v) - math.log(4) >= math.log(u1**2 * u2):
-            return w / (b + w) if a == a0 else b / (b + w)
+        # The earlier steps only save logarithms; step 4 of BB, or 5 of BC, alone decides.
+        if above_one:
+            w, other = a * math.exp(v), b
+            decides = c * v + total * math.log(total / (b + w))
+        else:
+            w, other = b * math.exp(v), a
+            decides = total * (math.log(total / (a + w)) + v)
+        if decides - math.log(4) >= math.log(u1**2 * u2):
+            first = alpha == (a if above_one else b)
+            return w / (other + w) if first else other / (other + w)

@@ -38,27 +38,17 @@ class ExploreThenCommitConfig:
 
 @frozen(eq=False)
 class Task:
-    """A problem to explore and commit to, possibly after other pulls.
-
-    Parameters
-    ----------
-    problem : Problem
-        Its horizon is the rounds that are left.
-    lam : float
-        The evolution rate, known or estimated.
-    planner : Planner
-        What plans for the estimates.
-    weights : StateWeights
-        Weights in the state of the arms pulled before, if any; exploring adds to it.
-    diagnostics : dict[str, DiagnosticValue]
-        Where estimates, lengths and decisions are written down.
-    """
+    """A problem to explore and commit to, possibly after other pulls."""
 
     problem: Problem
+    """Its horizon is the rounds that are left."""
     lam: float
+    """The evolution rate, known or estimated."""
     planner: Planner
     weights: StateWeights
+    """Of the arms pulled before, if any; exploring adds to them."""
     diagnostics: DiagnosticsDict
+    """Where estimates, lengths and decisions are written down."""
 
     @classmethod
     def with_known_lam(
@@ -97,18 +87,9 @@ def round_robin(n_arms: int, rounds: int) -> Policy:
 def follow_plan(
     task: Task, r_hat: FloatArray, b_hat: FloatArray, state: float, rounds: int
 ) -> Policy:
-    """Return the policy that plays the best schedule for the estimates.
+    """Return the policy that plays the best schedule for the estimates and the rounds left.
 
-    Parameters
-    ----------
-    task : Task
-        Its planner plans.
-    r_hat, b_hat : FloatArray, shape (K,)
-        The arms as estimated.
-    state : float
-        The state that the arms really pulled have led to, under the estimates.
-    rounds : int
-        How many are really left.
+    ``state`` is where the arms really pulled have led to, under the estimates.
     """
     diagnostics = task.diagnostics
     diagnostics["state"] = state

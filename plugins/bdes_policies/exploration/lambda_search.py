@@ -32,19 +32,7 @@ class Pair(NamedTuple):
 
 
 class LambdaSearch:
-    """Estimates lam, and keeps the phases played to weight them once lam is known.
-
-    Parameters
-    ----------
-    problem : Problem
-        Its numbers of arms and rounds.
-    tuning : Literal["paper", "balanced"]
-        Whose lengths and thresholds.
-    budget : int
-        How many rounds all of it may take.
-    diagnostics : dict[str, DiagnosticValue]
-        Where everything is written down.
-    """
+    """Estimates lam in at most ``budget`` rounds; keeps the phases it played."""
 
     def __init__(
         self, problem: Problem, tuning: Tuning, budget: int, diagnostics: DiagnosticsDict

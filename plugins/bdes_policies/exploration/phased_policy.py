@@ -41,47 +41,29 @@ class FollowSchedule:
     """Plays a schedule to its end, whatever the rewards."""
 
     def __init__(self, schedule: Schedule) -> None:
-        self._segments = iter(schedule.segments)
-        self._asked, self._left, self._offset, self._period = 0, 0, 0, 1
-        self._arms = np.empty(0, dtype=np.int64)
-        self._next_segment()
+        self._blocks = schedule.blocks(MAX_BLOCK)
+        self._block = np.empty(0, dtype=np.int64)
+        self._done = self._asked = 0
 
     def ask(self, limit: int) -> IntArray:
-        """Return the next part of the schedule: at most ``limit`` arms of one segment."""
-        if self._left == 0:
-            raise ContractError("asked for more rounds than the problem's horizon has")
-        self._asked = n = min(limit, self._left, MAX_BLOCK)
-        return self._arms[self._offset : self._offset + n].copy()
+        """Return the next part of the schedule: at most ``limit`` arms."""
+        if self._done == self._block.size:
+            block = next(self._blocks, None)
+            if block is None:
+                raise ContractError("asked for more rounds than the problem's horizon has")
+            self._block, self._done = block, 0
+        self._asked = min(limit, self._block.size - self._done)
+        return self._block[self._done : self._done + self._asked].copy()
 
     def tell(self, rewards: FloatArray) -> None:
         """Move on by as many pulls as were played."""
         check_rewards(rewards, self._asked)
         self._asked = 0
-        self._left -= rewards.size
-        self._offset = (self._offset + rewards.size) % self._period
-        if self._left == 0:
-            self._next_segment()
-
-    def _next_segment(self) -> None:
-        segment = next(self._segments, None)
-        if segment is None:
-            return
-        self._left, self._offset, self._period = segment.n_pulls, 0, segment.arms.size
-        # Repeated as far as a block from anywhere in the first repeat can reach.
-        repeats = min(segment.repeats, 1 + -(-MAX_BLOCK // self._period))
-        self._arms = np.tile(segment.arms, repeats)
+        self._done += rewards.size
 
 
 class PhasedPolicy:
-    """The policy that a script describes.
-
-    Parameters
-    ----------
-    script : generator
-        Yields phases of at least one pull, or empty ones, which are skipped.
-    diagnostics : dict
-        What the script shows of its workings; the script writes, this only reads.
-    """
+    """The policy that a script describes: it writes the diagnostics, and may yield empty phases."""
 
     def __init__(self, script: PhaseGenerator, diagnostics: DiagnosticsDict) -> None:
         self._script = script

@@ -40,23 +40,14 @@ def one_arm(arm: int, pulls: int, slot: int = NOT_SAMPLED) -> PhaseStep:
 
 @frozen(eq=False)
 class Phase:
-    """Loops of steps, one after another.
-
-    Parameters
-    ----------
-    steps : array of int, shape (R, 5)
-        One :class:`PhaseStep` a row, each of at least one pull.
-    loops : array of int, shape (L, 3)
-        The first step, the step after the last one, and how often they are played.
-    n_slots : int
-        How many sums there are.
-    n_pulls : int
-        How many pulls the phase has.
-    """
+    """Loops of steps, one after another."""
 
     steps: IntArray
+    """Shape (R, 5): one :class:`PhaseStep` per row, each of at least one pull."""
     loops: IntArray
+    """Shape (L, 3): the first step, the one after the last, and how often they are played."""
     n_slots: int
+    """How many sums there are."""
     n_pulls: int
 
     @classmethod

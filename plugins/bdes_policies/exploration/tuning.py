@@ -19,26 +19,16 @@ Tuning: TypeAlias = Literal["paper", "balanced"]
 
 @frozen
 class Lengths:
-    """How long to explore.
-
-    Parameters
-    ----------
-    epsilon : float
-        The error that the paper's formulas aim at; NaN where errors were balanced instead.
-    samples : int
-        Samples of each mean (the paper's M); 0 if the horizon has no room to explore.
-    settle : int
-        Pulls of an arm before its first sample of r·b (the paper's N(lam)).
-    restore : int
-        Pulls that restore the state before each sample of r (the paper's N_R).
-    samples_asked, settle_asked : float
-        What the formulas or the overrides asked for.
-    """
+    """How long to explore, and what the formulas or the overrides asked for."""
 
     epsilon: float
+    """The error that the paper's formulas aim at; NaN where errors were balanced instead."""
     samples: int
+    """Of each mean (the paper's M); 0 if the horizon has no room to explore."""
     settle: int
+    """Pulls of an arm before its first sample of r·b (the paper's N(lam))."""
     restore: int
+    """Pulls that restore the state before each sample of r (the paper's N_R)."""
     samples_asked: float
     settle_asked: float
 
@@ -70,20 +60,8 @@ def lengths(
 ) -> Lengths:
     """Choose lengths that fit into ``budget`` rounds.
 
-    Parameters
-    ----------
-    problem : Problem
-        Its number of arms and its horizon decide.
-    lam : float
-        The evolution rate, known or estimated.
-    tuning : Literal["paper", "balanced"]
-        The paper's epsilon and M; or lengths that balance errors.
-    budget : int
-        How many rounds exploring may take.
-    epsilon, samples : float | None, int | None
-        Given, instead of what the tuning says.
-    factor : float
-        What the paper's M is multiplied by: K² without a known replenishing arm.
+    ``epsilon`` and ``samples`` replace what the tuning says; ``factor`` multiplies the paper's
+    M: it is K² without a known replenishing arm.
     """
     if budget < 2 * problem.n_arms:  # not even one sample of each mean: whatever is asked is cut
         return Lengths(math.nan, 0, 0, 0, float(samples or 1), 0.0)
