@@ -7,12 +7,13 @@ INSTALLED := .venv/.installed
 # Hundreds of processes import the same modules: keep their bytecode, whatever the machine says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo test pytest types lint imports docs slow rates paper posterior bench bench-peers figures clean
+.PHONY: help install demo test pytest types lint imports docs coverage slow rates paper posterior bench bench-peers figures clean
 
 help:
 	@echo "make demo    list the plugins, run the example experiment, and write a report of it"
 	@echo "make test    everything that gates a change: tests, types, lint, imports, wheel, docs;"
 	@echo "             prints what each step took and the slowest tests"
+	@echo "make coverage  fail below 95 % of lines and branches of core and plugins"
 	@echo "make slow    the statistical and scale checks that are too slow for every change"
 	@echo "make rates   measure how regret grows in every regime, and write docs/rates.md"
 	@echo "make paper   reproduce the paper's figures and table, and write docs/paper.md"
@@ -52,6 +53,18 @@ imports: install
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+# Lines inside compiled loops cannot be traced: their tests run again, interpreted.
+INTERPRETED := tests/model tests/simulation tests/fitting/test_likelihood.py tests/plugins/noise \
+  tests/plugins/planners/test_exact.py tests/plugins/planners/test_blocks.py \
+  tests/plugins/policies/test_fused.py tests/plugins/policies/test_posterior_information_gain.py
+
+coverage: install
+	rm -f .coverage .coverage.*
+	$(BIN)/coverage run -m pytest -n 2 --dist worksteal -m 'not slow and not packaging' --quiet
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest --quiet $(INTERPRETED)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
 slow: install
 	$(BIN)/pytest -m slow
 
@@ -80,4 +93,4 @@ figures: install
 	$(BIN)/python -m docs.figures
 
 clean:
-	rm -rf .venv .venv-peers build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-peers .coverage* build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

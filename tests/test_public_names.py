@@ -29,7 +29,7 @@ def names_imported_for_type_checkers() -> set[str]:
     }
 
 
-def test_type_checkers_and_the_interpreter_see_the_same_names() -> None:
+def test_typed_names_are_the_lazy_ones() -> None:
     assert names_imported_for_type_checkers() == set(bdes_framework.__all__)
 
 
@@ -45,7 +45,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         getattr(bdes_framework, name)
 
 
-def test_importing_the_package_imports_nothing_heavy() -> None:
+def test_import_is_light() -> None:
     code = (
         "import sys, bdes_framework, bdes_framework.testing.pytest_plugin\n"
         "heavy = {'numpy', 'numba', 'rich', 'pluggy', 'cattrs', 'attrs'} & set(sys.modules)\n"

@@ -36,7 +36,7 @@ PUBLIC = [(module, name) for module in (bdes_framework, bdes_framework.testing)
     [page for page in PAGES if snippets_of(page)],
     ids=lambda page: str(page.relative_to(REPOSITORY)),
 )
-def test_everything_a_page_shows_runs_and_prints_what_it_says(
+def test_page_runs_and_prints_what_it_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clone = tmp_path / "clone"
@@ -133,7 +133,7 @@ def test_a_page_that_is_wrong_is_noticed(wrong: str, tmp_path: Path) -> None:
         run_page(wrong, tmp_path)
 
 
-def test_blocks_share_names_and_files_and_may_expect_an_exit_code(tmp_path: Path) -> None:
+def test_blocks_share_names_files_and_exit_codes(tmp_path: Path) -> None:
     run_page(
         """
         - in a list, too:
@@ -166,7 +166,7 @@ def test_blocks_share_names_and_files_and_may_expect_an_exit_code(tmp_path: Path
     assert (tmp_path / "sub" / "file.toml").read_text() == "seed = 1\n"
 
 
-def test_a_page_may_change_files_and_announce_its_own_package(tmp_path: Path) -> None:
+def test_page_changes_files_and_adds_a_package(tmp_path: Path) -> None:
     run_page(
         """
         ```toml title="here/pyproject.toml"
@@ -211,7 +211,7 @@ def test_output_fits_up_to_white_space_and_dots() -> None:
     assert not fits("a", "a b")
 
 
-def test_a_console_block_is_commands_output_and_exit_codes() -> None:
+def test_commands_of_a_console_block() -> None:
     commands = commands_of(
         "$ bdes run \\\n  x.toml\nout\n$ echo $?\n2\n$ bdes --help  # a remark\n"
     )

@@ -37,7 +37,7 @@ def closed_form(instance: Instance, history: list[int]) -> float:
     return float((1 - lam) ** t + lam * weighted)
 
 
-def test_the_closed_form_gives_the_state_after_t_pulls_not_at_round_t() -> None:
+def test_closed_form_is_the_state_after_t_pulls() -> None:
     instance = Instance([0.9, 0.5, 0.2], [0.1, 0.6, 1.0], 0.3)
     history = [0, 2, 1, 1, 0]
     states = instance.states(history)
@@ -50,7 +50,7 @@ def test_the_closed_form_gives_the_state_after_t_pulls_not_at_round_t() -> None:
     assert printed != pytest.approx(instance.value(history), rel=0.1)
 
 
-def test_repeating_an_arm_n_times_decays_by_the_nth_power_not_the_next() -> None:
+def test_repeating_an_arm_decays_by_the_nth_power() -> None:
     states = Instance([1.0], [0.15], 0.5).states([0] * 6)
     for n in range(6):
         assert state_after_repeating(1.0, 0.15, 0.5, n) == pytest.approx(states[n])
@@ -59,7 +59,7 @@ def test_repeating_an_arm_n_times_decays_by_the_nth_power_not_the_next() -> None
     assert printed_after_one_pull == pytest.approx(0.3625)
 
 
-def test_replenishing_from_below_leaves_the_state_under_one_minus_eps() -> None:
+def test_replenishing_ends_below_one_minus_eps() -> None:
     lam, eps = 0.5, 0.1
     pulls = settling_pulls(lam, eps)
     state = state_after_repeating(0.0, 1 - eps, lam, pulls)
@@ -88,7 +88,7 @@ def fptas(instance: Instance, horizon: int, eps: float, *, may_skip: bool) -> tu
     return front[0][2]
 
 
-def test_the_printed_fptas_returns_schedules_that_are_too_short() -> None:
+def test_printed_fptas_schedules_are_too_short() -> None:
     assert fptas(Instance([0.09], [0.5], 0.5), 5, 0.1, may_skip=True) == ()
     cases = list(random_instances(60, seed=1, largest_r=0.3))
     short = [len(fptas(case, horizon, 0.1, may_skip=True)) < horizon for case, horizon in cases]
@@ -96,7 +96,7 @@ def test_the_printed_fptas_returns_schedules_that_are_too_short() -> None:
     assert all(len(fptas(case, t, 0.1, may_skip=False)) == t for case, t in cases)
 
 
-def test_the_fptas_may_earn_nothing_where_the_lemma_promises_nine_tenths() -> None:
+def test_fptas_may_earn_nothing_despite_the_lemma() -> None:
     instance, horizon, eps = Instance([0.09, 0.0], [0.9, 1.0], 0.5), 6, 0.1
     arms = fptas(instance, horizon, eps, may_skip=False)
     assert arms == (1,) * horizon
@@ -105,7 +105,7 @@ def test_the_fptas_may_earn_nothing_where_the_lemma_promises_nine_tenths() -> No
 
 
 @pytest.mark.parametrize("largest_r", [1.0, 0.3])
-def test_the_fptas_without_skipping_is_within_eps_a_round_of_the_optimum(largest_r: float) -> None:
+def test_fptas_loses_at_most_eps_per_round(largest_r: float) -> None:
     for instance, horizon in random_instances(60, seed=2, largest_r=largest_r):
         arms = fptas(instance, horizon, 0.1, may_skip=False)
         assert instance.value(arms) >= optimum(instance, horizon) - 0.1 * horizon - 1e-12
@@ -114,7 +114,7 @@ def test_the_fptas_without_skipping_is_within_eps_a_round_of_the_optimum(largest
 # -- 4: planning with estimates -------------------------------------------------------------
 
 
-def test_estimates_off_by_delta_can_cost_nearly_four_delta_a_round() -> None:
+def test_estimates_can_cost_four_delta_per_round() -> None:
     delta, lam, horizon = 0.01, 0.5, 1000
     true = Instance([1.0, 0.9801], [1.0, 0.9801], lam)
     estimated = Instance([0.99, 0.9901], [0.99, 0.9901], lam)
@@ -127,7 +127,7 @@ def test_estimates_off_by_delta_can_cost_nearly_four_delta_a_round() -> None:
     assert 3.9 < loss / (delta * horizon) < 4
 
 
-def test_estimates_off_by_delta_change_a_schedule_by_at_most_two_delta_a_round() -> None:
+def test_estimates_change_values_by_two_delta() -> None:
     rng = default_rng(3)
     for instance, horizon in random_instances(60, seed=3):
         delta = 0.05
@@ -161,7 +161,7 @@ def test_the_propositions_rewards_per_round(eps: float) -> None:
     assert both - second == pytest.approx(1 / 8 - eps + eps**2, abs=1e-3)
 
 
-def test_two_arms_worth_nothing_alone_are_worth_a_half_together() -> None:
+def test_two_arms_earn_only_together() -> None:
     instance = Instance([1.0, 0.0], [0.0, 1.0], 1.0)
     assert per_round(instance, [0]) == pytest.approx(0, abs=1e-3)
     assert per_round(instance, [1]) == 0
@@ -182,7 +182,7 @@ def best_cycle(pays: FloatArray, lengths: range) -> float:
     )
 
 
-def test_at_lam_one_no_longer_cycle_beats_the_best_pair() -> None:
+def test_no_longer_cycle_beats_the_best_pair() -> None:
     rng = default_rng(8)
     for _ in range(300):
         k = int(rng.integers(3, 6))
@@ -190,7 +190,7 @@ def test_at_lam_one_no_longer_cycle_beats_the_best_pair() -> None:
         assert best_cycle(pays, range(3, k + 1)) <= best_cycle(pays, range(1, 3)) + 1e-12
 
 
-def test_at_lam_one_the_best_finite_schedule_need_not_be_a_cycle() -> None:
+def test_best_finite_schedule_may_be_no_cycle() -> None:
     instance = Instance([0.8, 1.0], [1.0, 0.0], 1.0)
     schedules = itertools.product(range(2), repeat=4)
     assert max(schedules, key=instance.value) == (0, 0, 0, 1)

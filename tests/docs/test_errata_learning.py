@@ -27,7 +27,7 @@ from tests.support import textbook
 # -- 1: EXP3.P ------------------------------------------------------------------------------
 
 
-def test_the_printed_exp3p_probabilities_are_no_distribution_and_the_corrected_ones_are() -> None:
+def test_printed_exp3p_is_no_distribution() -> None:
     eta_gains, gamma = np.array([0.4, 0.1, 0.2]), 0.1
     printed = (1 - gamma) * np.exp(eta_gains) / eta_gains.sum() + gamma / 3
     right = (1 - gamma) * np.exp(eta_gains) / np.exp(eta_gains).sum() + gamma / 3
@@ -35,7 +35,7 @@ def test_the_printed_exp3p_probabilities_are_no_distribution_and_the_corrected_o
     assert right.sum() == pytest.approx(1)
 
 
-def test_exp3p_weights_overflow_at_real_horizons_unless_shifted() -> None:
+def test_exp3p_weights_overflow_unless_shifted() -> None:
     horizon = 2_000_000
     eta = 0.95 * math.sqrt(math.log(2) / (2 * horizon))
     gains = np.array([float(horizon), 0.0])  # at least this, when one arm always pays
@@ -75,7 +75,7 @@ def exploration(n_arms: int, horizon: int, lam: float, *, m_factor: int = 1) -> 
         (0.999, 90.5, None),
     ],
 )
-def test_the_paper_tuning_explores_this_share_of_a_hundred_thousand_rounds(
+def test_share_explored_by_the_paper_tuning(
     lam: float, known: float, unknown: float | None
 ) -> None:
     assert exploration(5, 100_000, lam) == pytest.approx(known, rel=0.01)
@@ -83,12 +83,12 @@ def test_the_paper_tuning_explores_this_share_of_a_hundred_thousand_rounds(
         assert exploration(5, 100_000, lam, m_factor=25) == pytest.approx(unknown, rel=0.01)
 
 
-def test_near_one_the_paper_asks_for_as_many_samples_an_arm_as_there_are_rounds() -> None:
+def test_paper_tuning_near_one_samples_all_rounds() -> None:
     assert math.log(100_000) / paper_eps(5, 100_000, 0.99) ** 2 == pytest.approx(98_884, rel=1e-4)
     assert paper_eps(5, 100_000, 100_000**-0.75) > 3
 
 
-def test_without_a_known_replenishing_arm_the_estimates_are_an_equivalent_instance() -> None:
+def test_estimates_are_an_equivalent_instance() -> None:
     instance = Instance([0.9, 0.4, 0.6], [0.1, 0.5, 0.9], 0.4)
     mean_b = float(instance.b.mean())
     estimated = Instance(mean_b * instance.r, instance.b / mean_b, 0.4, q0=1 / mean_b)
@@ -101,9 +101,7 @@ def test_without_a_known_replenishing_arm_the_estimates_are_an_equivalent_instan
 
 
 @pytest.mark.parametrize(("r", "failing"), [(0.8, 0.20), (0.2, 0.64), (0.05, 0.82)])
-def test_the_end_state_estimate_misses_by_a_quarter_eps_far_more_often_than_promised(
-    r: float, failing: float
-) -> None:
+def test_end_state_estimate_misses_too_often(r: float, failing: float) -> None:
     horizon, lam, b, n = 100_000, 0.5, 0.5, 100_000
     eps = paper_eps(5, horizon, lam)
     delta, samples = eps / 4, math.ceil(math.log(horizon) / eps**2)
@@ -118,9 +116,7 @@ def test_the_end_state_estimate_misses_by_a_quarter_eps_far_more_often_than_prom
 
 
 @pytest.mark.parametrize(("r", "failing"), [(0.5, 0.03), (0.2, 0.20), (0.05, 0.53)])
-def test_without_a_known_arm_the_ratio_misses_far_more_often_than_promised(
-    r: float, failing: float
-) -> None:
+def test_ratio_of_estimates_misses_too_often(r: float, failing: float) -> None:
     n_arms, horizon, n = 5, 100_000, 100_000
     eps = paper_eps(n_arms, horizon, 0.5)
     samples = math.ceil(n_arms**2 * math.log(horizon) / eps**2)
@@ -148,14 +144,14 @@ def sticky_pulls(n_arms: int, horizon: int, *, true_cost: bool) -> int:
     return used
 
 
-def test_the_printed_break_test_lets_the_sticky_schedule_run_past_the_horizon() -> None:
+def test_printed_sticky_runs_past_the_horizon() -> None:
     assert sticky_pulls(2, 100_000, true_cost=False) / 100_000 == pytest.approx(1.24, abs=0.005)
     assert sticky_pulls(10, 100_000, true_cost=False) / 100_000 == pytest.approx(1.12, abs=0.005)
     for n_arms in (2, 3, 5, 10):
         assert sticky_pulls(n_arms, 100_000, true_cost=True) <= 100_000
 
 
-def test_eliminating_a_gap_of_a_tenth_takes_more_than_the_whole_horizon() -> None:
+def test_eliminating_a_tenth_exceeds_the_horizon() -> None:
     n_arms, horizon = 5, 100_000
     batches = 2 * math.log(horizon)
     pairs = 2 * math.log(2 * n_arms**2 * horizon * batches) / 0.1**2
@@ -167,7 +163,7 @@ def test_eliminating_a_gap_of_a_tenth_takes_more_than_the_whole_horizon() -> Non
 
 
 @pytest.mark.parametrize("lam", [0.05, 0.3, 0.8, 1.0])
-def test_the_printed_estimate_of_lam_is_always_one_and_the_corrected_one_is_lam(lam: float) -> None:
+def test_printed_lam_estimate_is_always_one(lam: float) -> None:
     r_i, b_i, b_j = 0.8, 0.3, 0.9
     own, other = r_i * b_i, r_i * b_j
     alternating = r_i * alternating_limit(b_i, b_j, lam)
@@ -177,7 +173,7 @@ def test_the_printed_estimate_of_lam_is_always_one_and_the_corrected_one_is_lam(
     assert right == pytest.approx(lam)
 
 
-def test_blocks_too_short_to_settle_agree_on_an_estimate_of_five() -> None:
+def test_short_blocks_agree_on_a_wrong_lam() -> None:
     i, j, samples = 0, 1, 20_000
     instance = Instance([0.8, 0.8], [0.2, 0.9], 0.0003)
     estimates = []
@@ -197,7 +193,7 @@ def test_blocks_too_short_to_settle_agree_on_an_estimate_of_five() -> None:
     assert estimates == pytest.approx([4.84, 4.96, 5.08], abs=0.005)
 
 
-def test_the_box_for_unknown_lam_tests_for_half_of_ten_thousand_rounds() -> None:
+def test_box_for_unknown_lam_tests_half_the_rounds() -> None:
     n_arms, horizon = 5, 10_000
     block = (horizon / n_arms) ** (2 / 3)
     alone = n_arms * 2 * block
@@ -206,7 +202,7 @@ def test_the_box_for_unknown_lam_tests_for_half_of_ten_thousand_rounds() -> None
     assert n_arms ** (1 / 3) * horizon ** (2 / 3) / horizon == pytest.approx(0.08, abs=0.005)
 
 
-def test_the_threshold_for_a_small_lam_is_out_of_reach_of_most_arms() -> None:
+def test_threshold_is_out_of_reach_of_most_arms() -> None:
     threshold = 3 * math.sqrt(math.log(100_000)) / (100_000 / 5) ** (1 / 3)
     assert threshold == pytest.approx(0.375, abs=0.001)
     lam = 0.1
@@ -218,7 +214,7 @@ def test_the_threshold_for_a_small_lam_is_out_of_reach_of_most_arms() -> None:
 # -- 12 and 16: noise -----------------------------------------------------------------------
 
 
-def test_noise_is_clipped_for_the_draw_and_kept_out_of_the_account() -> None:
+def test_noise_is_clipped_and_not_in_the_means() -> None:
     n, sigma = 200_000, 0.1
     noise = default_rng(5).normal(0, sigma, n)
     assert noise.max() > 0  # so that r (q + noise) exceeds 1 somewhere
@@ -231,7 +227,7 @@ def test_noise_is_clipped_for_the_draw_and_kept_out_of_the_account() -> None:
     assert record.rewards.mean() == pytest.approx(1 - lost, abs=0.002)
 
 
-def test_the_printed_subgaussian_tail_is_broken_by_a_gaussian() -> None:
+def test_gaussian_breaks_the_printed_tail() -> None:
     def tail(tau: float) -> float:  # of a standard normal, which is 1-subGaussian
         return math.erfc(tau / math.sqrt(2))
 
@@ -244,7 +240,7 @@ def test_the_printed_subgaussian_tail_is_broken_by_a_gaussian() -> None:
     assert tail(math.sqrt(math.log(1e6))) > 100 * 1e-6  # the threshold drawn from it
 
 
-def test_a_benchmark_that_sees_the_noise_earns_more_than_the_noiseless_optimum() -> None:
+def test_benchmark_inside_the_noise_earns_more() -> None:
     noise = default_rng(7).normal(0, 1, 100_000)
     r = np.array([1.0, 0.5])
     inside = np.max(r[:, None] * (1 + noise), axis=0).mean()
@@ -256,7 +252,7 @@ def test_a_benchmark_that_sees_the_noise_earns_more_than_the_noiseless_optimum()
 # -- 14 and 15: rates -----------------------------------------------------------------------
 
 
-def test_in_the_slow_regime_the_loss_grows_as_lam_t_squared() -> None:
+def test_slow_regime_loss_grows_as_lam_t_squared() -> None:
     for exponent in (1.25, 1.5, 1.75):
         low, high = 10**6, 10**8
 
@@ -267,7 +263,7 @@ def test_in_the_slow_regime_the_loss_grows_as_lam_t_squared() -> None:
         assert 2 - exponent < 1 / exponent  # the printed exponent: valid, but loose
 
 
-def test_at_one_over_t_the_sum_gives_the_promised_share_and_the_lemma_only_the_rest() -> None:
+def test_sum_gives_the_share_at_one_over_t() -> None:
     horizon = 10_000
     lam = 1 / horizon
     by_the_lemma = (1 - lam) ** horizon
@@ -278,7 +274,7 @@ def test_at_one_over_t_the_sum_gives_the_promised_share_and_the_lemma_only_the_r
     assert worst.value([0] * horizon) / horizon == pytest.approx(by_the_sum)
 
 
-def test_the_middle_regimes_bound_grows_faster_than_the_table_says() -> None:
+def test_middle_bound_grows_faster_than_printed() -> None:
     def bound(horizon: int) -> float:
         return paper_eps(5, horizon, horizon**-0.5) * horizon
 
@@ -294,7 +290,7 @@ def slope(curve: Callable[[int], float], low: int, high: int) -> float:
 # -- 18: wider intervals ----------------------------------------------------------------------
 
 
-def test_widening_every_interval_alike_changes_nothing_and_arm_by_arm_it_does() -> None:
+def test_widening_all_intervals_alike_is_ucb1() -> None:
     horizon, lam = 600, 1e-3
     table = (default_rng(8).random((horizon, 3)) < [0.2, 0.5, 0.55]).astype(float)
     plain = textbook.ucb1(table)

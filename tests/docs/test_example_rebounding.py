@@ -57,14 +57,14 @@ def worth(sequence: Sequence[int], base: FloatArray, cost: FloatArray, decay: Fl
     return float(base[list(sequence)].sum() - lost)
 
 
-def test_means_add_up_to_bases_less_what_every_two_pulls_of_an_arm_cost() -> None:
+def test_means_are_bases_less_pair_costs() -> None:
     arms = drawn(3, 3)
     sequence = np.random.default_rng(1).integers(0, 3, 40)
     means = new(**arms).pull(sequence).means
     assert means.sum() == pytest.approx(worth(sequence.tolist(), **arms))
 
 
-def test_an_arm_pays_less_the_more_often_it_was_pulled_lately() -> None:
+def test_recent_pulls_lower_the_mean() -> None:
     means = new(base=[0.9], cost=[0.2], decay=[0.5]).pull(np.zeros(4, dtype=np.int64)).means
     # Satiation 0, then (0 + 1) / 2, (0.5 + 1) / 2, (0.75 + 1) / 2.
     np.testing.assert_allclose(means, 0.9 - 0.2 * np.array([0, 0.5, 0.75, 0.875]))
@@ -77,7 +77,7 @@ def test_an_arm_recovers_while_another_is_pulled() -> None:
     np.testing.assert_allclose(means, [0.8, 0.5, 0.5, 0.8 - 0.4 * 0.125])
 
 
-def test_it_is_no_bdes_instance_and_brings_a_benchmark() -> None:
+def test_environment_brings_a_benchmark() -> None:
     environment = new()
     assert isinstance(environment, HasBenchmark)
     assert not isinstance(environment, HasInstance)
@@ -86,9 +86,7 @@ def test_it_is_no_bdes_instance_and_brings_a_benchmark() -> None:
 @pytest.mark.parametrize(
     ("seed", "n_arms", "horizon"), [(s, 2, 10) for s in range(6)] + [(7, 3, 7)]
 )
-def test_the_best_sequence_lies_between_value_and_bound(
-    seed: int, n_arms: int, horizon: int
-) -> None:
+def test_best_sequence_is_within_the_bounds(seed: int, n_arms: int, horizon: int) -> None:
     arms = drawn(seed, n_arms)
     best = max(
         worth(sequence, **arms) for sequence in itertools.product(range(n_arms), repeat=horizon)
@@ -108,7 +106,7 @@ def test_the_bound_is_close_at_a_long_horizon() -> None:
     assert found.value <= found.upper_bound <= 1.005 * found.value
 
 
-def test_arms_that_do_not_tire_people_are_an_ordinary_bandit() -> None:
+def test_zero_cost_is_an_ordinary_bandit() -> None:
     environment = new(base=[0.3, 0.6], cost=[0.0, 0.0], decay=[0.5, 0.9])
     assert isinstance(environment, HasBenchmark)
     found = environment.benchmark(np.array([100, 1000]))
@@ -126,12 +124,12 @@ def test_arms_that_do_not_tire_people_are_an_ordinary_bandit() -> None:
         {"base": [], "cost": [], "decay": []},
     ],
 )
-def test_arms_that_cannot_be_are_refused(wrong: dict[str, list[float]]) -> None:
+def test_impossible_arms_raise(wrong: dict[str, list[float]]) -> None:
     with pytest.raises(ConfigError):
         new(**wrong)
 
 
-def test_policies_play_it_under_the_same_runner_and_have_a_regret(tmp_path: Path) -> None:
+def test_experiment_of_it_has_regret(tmp_path: Path) -> None:
     text = (FOLDER / "experiment.toml").read_text().replace("5_000", "200")
     (tmp_path / "experiment.toml").write_text(text.replace("replications = 5", "replications = 2"))
     (tmp_path / "rebounding.py").write_text((FOLDER / "rebounding.py").read_text())

@@ -75,7 +75,7 @@ def test_every_picture_is_shown_somewhere() -> None:
     assert {file.name for file in IMAGES.iterdir()} <= shown
 
 
-def test_every_picture_says_in_words_what_it_shows() -> None:
+def test_every_picture_has_a_text() -> None:
     for page in PAGES:
         assert re.findall(r"!\[\s*\]\(", page.read_text(encoding="utf-8")) == [], page
 

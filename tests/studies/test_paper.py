@@ -26,7 +26,7 @@ def test_the_front_page_shows_what_was_measured() -> None:
     assert reproduce.with_headline(readme, MEASURED) == readme
 
 
-def test_a_front_page_without_its_markers_is_refused() -> None:
+def test_readme_without_markers_raises() -> None:
     with pytest.raises(ValueError, match="has no lines"):
         reproduce.with_headline("no markers", MEASURED)
 
@@ -39,7 +39,7 @@ def test_every_picture_is_there_and_shown(name: str) -> None:
     assert any(f"img/{name}.svg" in page.read_text() for page in pages)
 
 
-def test_every_case_was_measured_on_all_instances_at_all_horizons() -> None:
+def test_every_case_was_measured_in_full() -> None:
     rows = [(row.lam, row.policy) for row in MEASURED.table_1]
     assert rows == [(case.lam, case.policy) for case in CASES]
     for row in MEASURED.table_1:
@@ -62,8 +62,10 @@ def test_labels_and_growth() -> None:
     assert growth([1, 10, 100, 1000], [1.0, 1.0, 2.0, 2.0 * 10**0.5]) == pytest.approx(0.5)
 
 
-def small_copy(folder: Path) -> Path:
-    """Copy the experiments, with horizons and replications that take no time."""
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the experiments with horizons and replications that take no time."""
+    folder = tmp_path_factory.mktemp("small") / "configs"
     shutil.copytree(HERE, folder, ignore=shutil.ignore_patterns("*.py", "*.json", "__pycache__"))
     for file in folder.glob("*.toml"):
         text = re.sub(r"(?m)^horizons = \[.+,.+\]$", "horizons = [50, 200]", file.read_text())
@@ -74,26 +76,23 @@ def small_copy(folder: Path) -> Path:
     return folder
 
 
-def test_the_whole_command_works_at_a_small_scale(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(REPOSITORY / "README.md", tmp_path / "README.md")
-    measured = measure(small_copy(tmp_path / "configs"))
-    reproduce.write(measured, tmp_path)
+def test_whole_command_at_a_small_scale(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = small.parent
+    monkeypatch.chdir(folder)
+    shutil.copy(REPOSITORY / "README.md", folder)
+    measured = measure(small)
+    reproduce.write(measured, folder)
     assert reproduce.from_json(reproduce.as_json(measured)) == measured
     assert [row.horizons for row in measured.table_1] == [[50, 200]] * len(CASES)
-    assert reproduce.table_1(measured) in (tmp_path / "docs" / "paper.md").read_text()
-    assert reproduce.headline(measured) in (tmp_path / "README.md").read_text()
-    drawn = {file.stem for file in (tmp_path / "docs" / "img").iterdir()}
+    assert reproduce.table_1(measured) in (folder / "docs" / "paper.md").read_text()
+    assert reproduce.headline(measured) in (folder / "README.md").read_text()
+    drawn = {file.stem for file in (folder / "docs" / "img").iterdir()}
     assert drawn == set(reproduce.pictures(measured))
 
 
-def test_external_regret_of_a_run_is_that_of_the_simulations(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    played = play("figure-2", small_copy(tmp_path / "configs"))
+def test_external_regret_of_a_run(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(small.parent)  # what the test above played is not played again
+    played = play("figure-2", small)
     label = "click-bait (lam=0.25)"
     curves = played.run.curves(label, "AAE", 500)
     assert curves.states is not None
@@ -108,7 +107,7 @@ def test_external_regret_of_a_run_is_that_of_the_simulations(
 
 
 @pytest.mark.slow
-def test_the_numbers_on_the_page_are_what_the_code_measures_today(
+def test_numbers_on_the_page_are_measured_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

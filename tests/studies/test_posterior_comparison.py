@@ -41,7 +41,7 @@ def rows(experiment: str) -> list[Row]:
 
 @pytest.mark.parametrize("kind", ["click-bait", "uniform"])
 @pytest.mark.parametrize("lam", SHARES)
-def test_it_loses_at_most_the_share_asked_for_of_what_others_lose(kind: str, lam: str) -> None:
+def test_regret_is_at_most_the_share_asked_for(kind: str, lam: str) -> None:
     (row,) = [row for row in rows("compare") if (row.kind, row.lam) == (kind, lam)]
     assert set(row.regret) == {OURS, "thompson"} | PAPERS
     assert row.regret[OURS].size >= 20
@@ -49,7 +49,7 @@ def test_it_loses_at_most_the_share_asked_for_of_what_others_lose(kind: str, lam
     assert row.mean(OURS) < SHARES[lam] * min(row.mean(name) for name in others)
 
 
-def test_wrong_predictions_of_lam_cost_at_most_half_more_than_none() -> None:
+def test_wrong_lam_costs_at_most_half_more() -> None:
     assert {row.kind for row in rows("predictions")} == {"click-bait", "uniform"}
     for row in rows("predictions"):
         assert row.regret["unknown"].size >= 20
@@ -58,7 +58,7 @@ def test_wrong_predictions_of_lam_cost_at_most_half_more_than_none() -> None:
                 assert row.mean(f"{factor} times too {side}") <= 1.5 * row.mean("unknown")
 
 
-def test_under_noise_it_loses_less_than_any_other_policy() -> None:
+def test_least_regret_of_all_under_noise() -> None:
     assert {row.kind for row in rows("noise")} == {"click-bait", "uniform"}
     for row in rows("noise"):
         assert PAPERS | {"thompson", "ucb1", "exp3", "aae"} < set(row.regret)

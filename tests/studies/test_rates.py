@@ -15,7 +15,7 @@ def test_the_slope_is_within_the_theorem_s(case: Case) -> None:
     assert measured.held, (measured.slope, measured.low, measured.high, measured.theory_slope)
 
 
-def test_noise_costs_at_most_a_share_of_its_size_and_no_more_at_longer_horizons() -> None:
+def test_noise_costs_a_bounded_share() -> None:
     rows = {(row.policy, row.sigma, row.horizon): row for row in measure_noise()}
     for (policy, sigma, horizon), row in rows.items():
         assert row.extra - 3 * row.error <= 0.25, row
