@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     import pytest
 
 S = TypeVar("S")
-T = TypeVar("T")
+
+KEPT = 64
+"""How many games, pulls or plans are kept for the next checks of the same subject."""
 
 
 @frozen
@@ -88,7 +90,6 @@ class Subject:
     ref: Reference
     parameters: Mapping[str, object]
     given_plugins: Plugins | None
-    _memory: dict[object, Any] = field(factory=dict, init=False)
 
     @cached_property
     def plugins(self) -> Plugins:
@@ -99,13 +100,6 @@ class Subject:
     def entry(self) -> Entry:
         """What the reference names; raises if it or a parameter is wrong."""
         return self.plugins.resolve(self.kind, self.ref, self.parameters)[0]
-
-    def once(self, make: Callable[..., T], *scenario: object) -> T:
-        """Return ``make(self, *scenario)``, made at the first call: what many checks compare to."""
-        if (make, scenario) not in self._memory:
-            self._memory[make, scenario] = make(self, *scenario)
-        made: T = self._memory[make, scenario]
-        return made
 
     @property
     def name(self) -> str:

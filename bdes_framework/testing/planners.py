@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from functools import wraps
+from functools import lru_cache, wraps
 from itertools import islice
 from typing import TypeAlias
 from unittest import SkipTest
@@ -25,7 +25,7 @@ from bdes_framework.testing.assertions import (
     assert_that,
     seed_global_random_state,
 )
-from bdes_framework.testing.checks import ConformanceSuite, Subject
+from bdes_framework.testing.checks import KEPT, ConformanceSuite, Subject
 from bdes_framework.testing.reference import best_value, example_instance, plain_value
 
 OfPlan: TypeAlias = Callable[[Plan, "PlannerScenario"], None]
@@ -107,8 +107,9 @@ def _plan_anew(subject: Subject, scenario: PlannerScenario) -> Plan:
     return _plan(_build(subject, scenario), scenario)
 
 
+@lru_cache(KEPT)
 def _planned(subject: Subject, scenario: PlannerScenario) -> Plan:
-    return subject.once(_plan_anew, scenario)
+    return _plan_anew(subject, scenario)
 
 
 def _copy(instance: Instance) -> Instance:
