@@ -23,7 +23,7 @@ def test_trace_is_the_same_however_grouped_or_kept(horizon: int, sizes: list[int
     np.testing.assert_array_equal(trace.arms, arms)
     for name in ("rewards", "means", "states"):
         np.testing.assert_array_equal(getattr(trace, name), getattr(outcome, name))
-    np.testing.assert_array_equal(policy.told, outcome.rewards)
+    np.testing.assert_array_equal(policy.observed, outcome.rewards)
     curves = simulate(environment(), Scripted(arms, [17]), horizon, keep=False)
     assert (curves.arms, curves.rewards, curves.means, curves.states) == (None,) * 4
     for name in ("cumulative_rewards", "cumulative_means", "cumulative_states"):

@@ -83,7 +83,7 @@ class Slow:
     def tell(self, rewards):
         pass
     def diagnostics(self):
-        return {"luck": float(self.rng.random()), "arms": np.arange(self.n_arms)}
+        return {"draw": float(self.rng.random()), "arms": np.arange(self.n_arms)}
 
 @hookimpl
 def bdes_register(registrar):

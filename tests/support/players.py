@@ -28,11 +28,11 @@ def environment(seed: int = 1, **parameters: object) -> Environment:
 
 @define
 class Scripted:
-    """Plays a script in blocks of given sizes, and remembers what it was told."""
+    """Plays a script in blocks of given sizes, and keeps the rewards it observed."""
 
     script: IntArray
     sizes: list[int]
-    told: list[float] = field(factory=list)
+    observed: list[float] = field(factory=list)
     limits: list[int] = field(factory=list)
     _at: int = 0
 
@@ -44,7 +44,7 @@ class Scripted:
         return block
 
     def tell(self, rewards: FloatArray) -> None:
-        self.told += rewards.tolist()
+        self.observed += rewards.tolist()
 
 
 def script(n: int, n_arms: int = 3) -> IntArray:
