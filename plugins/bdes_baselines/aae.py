@@ -47,7 +47,7 @@ class AaeConfig:
 
 
 class _State(NamedTuple):
-    """Arrays that the compiled functions share and take one by one."""
+    """Arrays of the compiled functions; ask and tell pass them one by one, which is faster."""
 
     sums: FloatArray
     """Shape (K,): total reward of each arm."""
@@ -110,15 +110,8 @@ def _learn_block(
 
 
 @compiled
-def _play(
-    sums: FloatArray,
-    plays: IntArray,
-    active: IntArray,
-    status: IntArray,
-    log_factor: float,
-    world: World,
-    record: Record,
-) -> None:
+def _play(state: _State, log_factor: float, world: World, record: Record) -> None:
+    sums, plays, active, status = state
     for t in range(record.arms.size):
         reward = play_round(world, record, t, active[status[1]])
         _learn(sums, plays, active, status, log_factor, reward)
@@ -154,7 +147,7 @@ class Aae:
 
     def play(self, world: World, record: Record) -> None:
         """Play a whole block in one compiled loop."""
-        _play(*self._state, self._log_factor, world, record)
+        _play(self._state, self._log_factor, world, record)
 
     def diagnostics(self) -> Diagnostics:
         """Return how often each arm was played, its mean reward, and the active arms."""

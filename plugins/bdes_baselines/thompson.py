@@ -170,15 +170,10 @@ def _learn(alphas: FloatArray, betas: FloatArray, arm: int, reward: float) -> No
 
 @compiled
 def _play(
-    alphas: FloatArray,
-    betas: FloatArray,
-    uniforms: FloatArray,
-    cursor: IntArray,
-    world: World,
-    record: Record,
-    start: int,
+    state: _State, uniforms: FloatArray, cursor: IntArray, world: World, record: Record, start: int
 ) -> int:
     """Play from round ``start`` of the block; return the first round that lacked draws."""
+    alphas, betas = state
     for t in range(start, record.arms.size):
         arm = _choose(alphas, betas, uniforms, cursor)
         if arm == _RAN_OUT:
@@ -213,10 +208,10 @@ class Thompson:
         """Play a whole block in compiled loops, drawing more uniforms in between."""
         uniforms = self._uniforms
         n = record.arms.size
-        done = _play(*self._state, uniforms.values, uniforms.cursor, world, record, 0)
+        done = _play(self._state, uniforms.values, uniforms.cursor, world, record, 0)
         while done < n:
             uniforms.refill()
-            done = _play(*self._state, uniforms.values, uniforms.cursor, world, record, done)
+            done = _play(self._state, uniforms.values, uniforms.cursor, world, record, done)
 
     def diagnostics(self) -> Diagnostics:
         """Return the parameters of each arm's posterior."""

@@ -68,7 +68,7 @@ class WideUcbConfig:
 
 
 class _State(NamedTuple):
-    """Arrays that the compiled functions share and take one by one.
+    """Arrays of the compiled functions; ask and tell pass them one by one, which is faster.
 
     Means and widths are kept per arm, so that choosing takes neither division nor root.
     """
@@ -127,16 +127,9 @@ def _learn(
 
 @compiled
 def _play(
-    plays: IntArray,
-    sums: FloatArray,
-    means: FloatArray,
-    widths: FloatArray,
-    clock: IntArray,
-    exploration: float,
-    lam: float | None,
-    world: World,
-    record: Record,
+    state: _State, exploration: float, lam: float | None, world: World, record: Record
 ) -> None:
+    plays, sums, means, widths, clock = state
     for t in range(record.arms.size):
         arm = _choose(means, widths, clock, exploration, lam)
         reward = play_round(world, record, t, arm)
@@ -171,7 +164,7 @@ class Ucb1:
 
     def play(self, world: World, record: Record) -> None:
         """Play a whole block in one compiled loop."""
-        _play(*self._state, self._exploration, self._lam, world, record)
+        _play(self._state, self._exploration, self._lam, world, record)
 
     def diagnostics(self) -> Diagnostics:
         """Return how often each arm was played, its mean reward and, with lam, their age."""

@@ -67,7 +67,7 @@ def rates(n_arms: int, horizon: int, delta: float) -> Rates:
 
 
 class _State(NamedTuple):
-    """Arrays that the compiled functions share and take one by one."""
+    """Arrays of the compiled functions; ask and tell pass them one by one, which is faster."""
 
     log_weights: FloatArray
     """Shape (K,): eta·G, less the largest of them."""
@@ -120,15 +120,10 @@ def _learn(
 
 @compiled
 def _play(
-    log_weights: FloatArray,
-    probabilities: FloatArray,
-    eta: float,
-    gamma: float,
-    beta: float,
-    uniforms: FloatArray,
-    world: World,
-    record: Record,
+    state: _State, parameters: Rates, uniforms: FloatArray, world: World, record: Record
 ) -> None:
+    log_weights, probabilities = state
+    eta, gamma, beta = parameters
     for t in range(record.arms.size):
         arm = _choose(probabilities, uniforms[t])
         reward = play_round(world, record, t, arm)
@@ -161,7 +156,7 @@ class Exp3p:
         if self._uniforms.size < n:
             self._uniforms = np.empty(n)
         uniforms = self._rng.random(out=self._uniforms[:n])
-        _play(*self._state, *self._parameters, uniforms, world, record)
+        _play(self._state, self._parameters, uniforms, world, record)
 
     def diagnostics(self) -> Diagnostics:
         """Return eta, gamma, beta and the probabilities of the next draw."""
