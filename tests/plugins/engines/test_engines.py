@@ -1,74 +1,102 @@
-"""Engines: the same bits from each, whatever dies on the way."""
+"""Engines: the same bits from each, whatever dies on the way; Dask by address."""
 
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pytest
-from attrs import evolve
+from attrs import evolve, frozen
+from distributed import Client
 
 from bdes_engines import processes
 from bdes_engines.processes import Processes
 from bdes_framework import (
+    ConfigError,
     ContractError,
+    PluginError,
     StoreError,
     load_experiment,
     load_run,
     run_experiment,
 )
-from bdes_framework.experiment.store import open_store
-from tests.support.experiments import FILE, SLOW, dump
+from tests.support.experiments import SLOW, changed, dump, run_demo, write_experiment
+
+CLI = [sys.executable, "-c", "from bdes_framework.cli import main; main()"]
+PROCESSES = {"use": "processes", "workers": 2}
+DASK = {"use": "dask", "workers": 2}
+WORKERS = [
+    pytest.param(PROCESSES, id="processes"),
+    pytest.param(DASK, id="dask", marks=pytest.mark.slow),
+]
 
 
-def noting_processes(folder: Path) -> None:
-    """Let the slow policy leave its process's id, and dawdle while there is a file "dawdle"."""
-    note = (
-        "        import os, pathlib\n"
-        f"        here = pathlib.Path({str(folder)!r})\n"
-        "        (here / f'{os.getpid()}.pid').touch()\n"
-        "        time.sleep(0.05 if (here / 'dawdle').exists() else 0)\n"
-    )
-    source = SLOW.replace("        time.sleep(pause)\n", "        time.sleep(pause)\n" + note)
-    (folder / "slow.py").write_text(source)
+def pausing(sweep: Path, seconds: float, *changes: tuple[str, str]) -> Path:
+    """Let the sweep's policies pause before their first decision."""
+    pause = ('use = "slow"', f'use = "slow"\npause = {seconds}')
+    sweep.write_text(changed(sweep.read_text(), pause, *changes))
+    return sweep
+
+
+def write_slow_policy(folder: Path, code: str) -> None:
+    """Write the slow policy with more code to run when it is built."""
+    pause = "        time.sleep(pause)\n"
+    (folder / "slow.py").write_text(changed(SLOW, (pause, pause + indent(code, " " * 8))))
+
+
+def n_saved(folder: Path) -> int:
+    try:
+        return len(load_run(folder).cells())
+    except StoreError:
+        return 0
 
 
 def workers_seen(folder: Path) -> set[int]:
     return {int(file.stem) for file in folder.glob("*.pid")} - {os.getpid()}
 
 
-def test_any_engine_and_any_order_give_the_same_bits(sweep: Path, tmp_path: Path) -> None:
-    noting_processes(tmp_path)
+def test_engine_and_order_change_no_bit(sweep: Path, tmp_path: Path) -> None:
+    # It leaves its process's id, and dawdles while there is a file "dawdle".
+    note = f"""import os, pathlib
+here = pathlib.Path({str(tmp_path)!r})
+(here / f'{{os.getpid()}}.pid').touch()
+time.sleep(0.05 if (here / 'dawdle').exists() else 0)
+"""
+    write_slow_policy(tmp_path, note)
     experiment = load_experiment(sweep)
     reference = dump(run_experiment(experiment, out=tmp_path / "serial", engine="serial").folder)
     assert len(reference) == 120
     shuffled = list(experiment.cells)
     random.Random(3).shuffle(shuffled)
     again = evolve(experiment, cells=tuple(shuffled))
-    assert (
-        dump(run_experiment(again, out=tmp_path / "shuffled", engine="serial").folder) == reference
-    )
+    in_any_order = run_experiment(again, out=tmp_path / "shuffled", engine="serial")
+    assert dump(in_any_order.folder) == reference
     assert not workers_seen(tmp_path)
     (tmp_path / "dawdle").touch()
     seen: set[int] = set()
-    for engine in ({"use": "processes", "workers": 2}, {"use": "dask", "workers": 2}):
+    for engine in (PROCESSES, DASK):
         out = tmp_path / str(engine["use"])
         assert dump(run_experiment(experiment, out=out, engine=engine).folder) == reference
         assert len(workers_seen(tmp_path) - seen) == 2
         seen = workers_seen(tmp_path)
 
 
+@frozen
 class Job:
     """Waits until there are so many files in a folder, then adds one."""
 
-    def __init__(self, cost: float, folder: Path, others: int) -> None:
-        self.cost, self.folder, self.others = cost, folder, others
+    cost: float
+    folder: Path
+    others: int
 
 
 def done_by(job: Job) -> tuple[float, int]:
@@ -79,7 +107,7 @@ def done_by(job: Job) -> tuple[float, int]:
     return job.cost, os.getpid()
 
 
-def test_a_job_that_takes_long_does_not_keep_the_others_waiting(tmp_path: Path) -> None:
+def test_long_jobs_do_not_hold_up_others(tmp_path: Path) -> None:
     """The first ends only when the others' results have come: so they must come before it."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -92,24 +120,20 @@ def test_a_job_that_takes_long_does_not_keep_the_others_waiting(tmp_path: Path) 
     assert came[2:] == [(1, True)]
 
 
-def test_small_runs_start_no_worker_whatever_their_horizons(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_small_runs_start_no_worker(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cheapest cell's milliseconds are not its pulls': they do not grow with the horizon."""
-    text = FILE.replace("[10, 50]", "[10, 100_000]").replace('use = "mine"', 'use = "ucb1"')
-    (folder / "demo.toml").write_text(text.replace("replications = 3", "replications = 10"))
-    run_experiment(folder / "demo.toml", out=folder / "warm", engine="serial")
-
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a pool was started")
-
-    monkeypatch.setattr(processes, "ProcessPoolExecutor", refuse)
-    engine = {"use": "processes", "workers": 2}
-    run = run_experiment(folder / "demo.toml", out=folder / "run", engine=engine)
-    assert len(run.cells()) == 20
+    write_experiment(
+        folder,
+        ("[10, 50]", "[10, 100_000]"),
+        ('use = "mine"', 'use = "ucb1"'),
+        ("replications = 3", "replications = 10"),
+    )
+    run_demo(folder, "warm")
+    monkeypatch.setattr(processes, "ProcessPoolExecutor", None)  # starting a pool would fail
+    assert len(run_demo(folder, engine=PROCESSES).cells()) == 20
 
 
-def test_a_pool_that_breaks_while_it_is_filled_loses_nothing(
+def test_pool_broken_while_filled_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Breaking(ProcessPoolExecutor):
@@ -129,65 +153,50 @@ def test_a_pool_that_breaks_while_it_is_filled_loses_nothing(
 
 
 @pytest.mark.parametrize("times", [3, pytest.param(25, marks=pytest.mark.slow)])
-def test_a_run_killed_at_random_ends_with_the_same_bits(
-    sweep: Path, tmp_path: Path, times: int
-) -> None:
+def test_killed_runs_end_with_the_same_bits(sweep: Path, tmp_path: Path, times: int) -> None:
     """SIGKILL at random moments; every time the same command goes on."""
-    sweep.write_text(sweep.read_text().replace('use = "slow"', 'use = "slow"\npause = 0.05'))
-    command = [sys.executable, "-c", "from bdes_framework.cli import main; main()", "run",
-               str(sweep), "--out", str(tmp_path / "killed"), "--engine", "processes"]  # fmt: skip
+    pausing(sweep, 0.05)
+    out = tmp_path / "killed"
+    command = [*CLI, "run", str(sweep), "--out", str(out), "--engine", "processes"]
     rng = random.Random(1)
     kills, progress = 0, []
     while kills < times:
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         # From before the folder exists to well into the cells, on any machine.
-        saved = _saved(tmp_path / "killed")
+        saved = n_saved(out)
         deadline = time.monotonic() + 30
         goal = min(saved + rng.randint(0, 4), 119)
-        while time.monotonic() < deadline and _saved(tmp_path / "killed") <= goal - 1:
+        while time.monotonic() < deadline and n_saved(out) <= goal - 1:
             time.sleep(0.01)
         time.sleep(rng.random() * 0.05)
         assert child.poll() is None, "finished before it could be killed"
         child.send_signal(signal.SIGKILL)
         child.wait()
         kills += 1
-        progress.append(_saved(tmp_path / "killed"))
+        progress.append(n_saved(out))
     assert progress == sorted(progress), "a finished cell was lost"
     assert 0 < progress[-1] < 120
     subprocess.run(command, check=True, capture_output=True)
     whole = run_experiment(load_experiment(sweep), out=tmp_path / "whole", engine="serial").folder
-    assert dump(tmp_path / "killed") == dump(whole)
-
-
-def _saved(folder: Path) -> int:
-    try:
-        store = open_store(folder, create=False)
-        n = len(store.finished(failed=False))
-        store.close()
-    except StoreError:
-        return 0
-    return n
-
-
-WORKERS = [
-    pytest.param({"use": "processes", "workers": 2}, id="processes"),
-    pytest.param({"use": "dask", "workers": 2}, id="dask", marks=pytest.mark.slow),
-]
+    assert dump(out) == dump(whole)
 
 
 @pytest.mark.parametrize("engine", WORKERS)
-def test_a_job_that_kills_its_worker_fails_alone(
+def test_job_that_kills_its_worker_fails_alone(
     sweep: Path, tmp_path: Path, engine: dict[str, object]
 ) -> None:
-    (tmp_path / "slow.py").write_text(
-        SLOW.replace("        time.sleep(pause)", "        time.sleep(pause)\n"
-                     "        import os, multiprocessing\n"
-                     "        if pause == 0.001 and multiprocessing.parent_process():\n"
-                     "            os.kill(os.getpid(), 9)")
-    )  # fmt: skip
-    text = sweep.read_text().replace("[[policies]]", "[[policies]]\npause = [1.0, 0.001]")
-    text = text.replace('lam = [0.0, 0.3, "1/T", 1.0]', "lam = 0.3").replace("[10, 50]", "[10]")
-    sweep.write_text(text.replace("replications = 15", "replications = 3"))
+    kill = """import os, multiprocessing
+if pause == 0.001 and multiprocessing.parent_process():
+    os.kill(os.getpid(), 9)
+"""
+    write_slow_policy(tmp_path, kill)
+    few = (
+        ("[[policies]]", "[[policies]]\npause = [1.0, 0.001]"),
+        ('lam = [0.0, 0.3, "1/T", 1.0]', "lam = 0.3"),
+        ("[10, 50]", "[10]"),
+        ("replications = 15", "replications = 3"),
+    )
+    sweep.write_text(changed(sweep.read_text(), *few))
     run = run_experiment(sweep, out=tmp_path / "run", engine=engine)
     assert len(run.cells()) == run.n_cells == 6
     by_policy: dict[str, set[str | None]] = {}
@@ -198,60 +207,44 @@ def test_a_job_that_kills_its_worker_fails_alone(
 
 
 @pytest.mark.parametrize("engine", WORKERS)
-def test_a_killed_worker_s_cells_are_run_again(
+def test_cells_of_a_killed_worker_run_again(
     sweep: Path, tmp_path: Path, engine: dict[str, object]
 ) -> None:
     """One worker is killed with cells in hand, once; nothing is missing at the end."""
-    (tmp_path / "slow.py").write_text(
-        SLOW.replace("        time.sleep(pause)", "        time.sleep(pause)\n"
-                     "        import os, pathlib, multiprocessing\n"
-                     f"        flag = pathlib.Path({str(tmp_path / 'flag')!r})\n"
-                     "        if multiprocessing.parent_process() and not flag.exists():\n"
-                     "            flag.touch()\n"
-                     "            os.kill(os.getpid(), 9)")
-    )  # fmt: skip
-    sweep.write_text(sweep.read_text().replace('use = "slow"', 'use = "slow"\npause = 0.05'))
+    kill_once = f"""import os, pathlib, multiprocessing
+flag = pathlib.Path({str(tmp_path / "flag")!r})
+if multiprocessing.parent_process() and not flag.exists():
+    flag.touch()
+    os.kill(os.getpid(), 9)
+"""
+    write_slow_policy(tmp_path, kill_once)
+    pausing(sweep, 0.05)
     run = run_experiment(sweep, out=tmp_path / "run", engine=engine)
     assert (tmp_path / "flag").exists(), "no worker was ever started"
     assert len(run.cells()) == 120
     assert all(cell.error is None for cell in run.cells())
 
 
-SCRIPT = """
-import bdes_framework as bdes
-
-bdes.run_experiment("sweep.toml", out="run", engine={engine!r})
-"""
-
-
 @pytest.mark.parametrize("engine", WORKERS)
-def test_a_script_without_a_main_guard_is_told_what_to_write(
-    sweep: Path, tmp_path: Path, engine: dict[str, object]
+@pytest.mark.parametrize("guard", ["", 'if __name__ == "__main__": '])
+def test_scripts_need_a_main_guard(
+    sweep: Path, tmp_path: Path, engine: dict[str, object], guard: str
 ) -> None:
-    sweep.write_text(sweep.read_text().replace('use = "slow"', 'use = "slow"\npause = 0.6'))
-    (tmp_path / "script.py").write_text(SCRIPT.format(engine=engine))
+    pausing(sweep, 0.6, *([("replications = 15", "replications = 1")] if guard else []))
+    call = f"bdes.run_experiment('sweep.toml', out='run', engine={engine!r})"
+    (tmp_path / "script.py").write_text(f"import bdes_framework as bdes\n{guard}{call}\n")
     done = subprocess.run(
         [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120
     )
+    if guard:
+        assert done.returncode == 0, done.stderr
+        assert len(load_run(tmp_path / "run").cells()) == 8
+        return
     assert done.returncode == 1
     assert done.stderr.count("Traceback") == 1, done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith("bdes_framework.errors.PluginError:")
     assert last.endswith("put the call under 'if __name__ == \"__main__\":'")
-
-
-@pytest.mark.parametrize("engine", WORKERS)
-def test_a_script_with_a_main_guard_runs(
-    sweep: Path, tmp_path: Path, engine: dict[str, object]
-) -> None:
-    text = sweep.read_text().replace('use = "slow"', 'use = "slow"\npause = 0.6')
-    sweep.write_text(text.replace("replications = 15", "replications = 1"))
-    guarded = SCRIPT.format(engine=engine).replace(
-        "bdes.run", 'if __name__ == "__main__": bdes.run'
-    )
-    (tmp_path / "script.py").write_text(guarded)
-    subprocess.run([sys.executable, "script.py"], cwd=tmp_path, check=True, timeout=120)
-    assert len(load_run(tmp_path / "run").cells()) == 8
 
 
 ENGINE = """
@@ -278,12 +271,112 @@ def bdes_register(registrar):
 """
 
 
-def test_an_engine_that_runs_a_job_twice_is_refused_and_a_lazy_one_noticed(folder: Path) -> None:
+def test_engines_that_repeat_or_drop_jobs(folder: Path) -> None:
     (folder / "engine.py").write_text(ENGINE)
-    text = FILE.replace('["mine.py"]', '["mine.py", "engine.py"]')
-    (folder / "demo.toml").write_text(text)
+    write_experiment(folder, ('["mine.py"]', '["mine.py", "engine.py"]'))
     with pytest.raises(ContractError, match="engine 'wrong' returned a result twice"):
-        run_experiment(folder / "demo.toml", out=folder / "run", engine="wrong")
-    lazy = {"use": "wrong", "times": 0}
-    run = run_experiment(folder / "demo.toml", out=folder / "lazy", engine=lazy)
+        run_demo(folder, engine="wrong")
+    run = run_demo(folder, "lazy", engine={"use": "wrong", "times": 0})
     assert {cell.error for cell in run.cells()} == {"its worker died every time it was tried"}
+
+
+# -- Dask by address ------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("takes_calls", [False, True])
+def test_port_without_scheduler_is_named(folder: Path, takes_calls: bool) -> None:
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", 0))
+        if takes_calls:
+            stranger.listen()  # and never says a word
+        address = f"tcp://127.0.0.1:{stranger.getsockname()[1]}"
+        with pytest.raises(PluginError, match=f"no Dask scheduler answers at '{address}'"):
+            run_demo(folder, engine={"use": "dask", "address": address})
+    assert load_run(folder / "run").cells() == []
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        *((bad, "address must be host:port") for bad in ("", "nonsense", "foo://bar:1", "tcp://")),
+        *((bad, "address must be host:port") for bad in ("host:x", "a b:1")),
+        ("tcp://127.0.0.1:65536", "address must have a port up to 65535"),
+    ],
+)
+def test_bad_addresses_raise_at_once(folder: Path, address: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        run_demo(folder, engine={"use": "dask", "address": address})
+    assert not (folder / "run").exists()
+
+
+def test_tls_without_keys_raises_in_one_line(folder: Path) -> None:
+    with pytest.raises(PluginError, match=r"cannot connect to 'tls://127\.0\.0\.1:1': TLS"):
+        run_demo(folder, engine={"use": "dask", "address": "tls://127.0.0.1:1"})
+
+
+@pytest.fixture
+def scheduler() -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Start a scheduler with one worker, in processes of their own."""
+    dask = [sys.executable, "-m", "distributed.cli."]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    address = f"tcp://127.0.0.1:{port}"
+    own = ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
+    both: list[subprocess.Popen[str]] = []
+    for name, *options in (
+        ("dask_scheduler", "--host", "127.0.0.1", "--port", port),
+        ("dask_worker", address, "--no-nanny", "--nthreads", "1"),
+    ):
+        command = [*dask[:2], dask[2] + name, *options, *own]
+        both.append(subprocess.Popen(command, stderr=subprocess.DEVNULL, text=True))
+    yield address, both[0]
+    for process in both:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.slow
+def test_lost_scheduler_raises_in_one_line(
+    scheduler: tuple[str, subprocess.Popen[str]], sweep: Path, tmp_path: Path
+) -> None:
+    address, process = scheduler
+    pausing(sweep, 0.05)
+    with pytest.raises(PluginError, match=f"lost the Dask scheduler at '{address}'; run the same"):
+        run_experiment(
+            sweep,
+            out=tmp_path / "run",
+            engine={"use": "dask", "address": address},
+            on_cell=lambda cell, result: process.kill(),
+        )
+    assert 0 < len(load_run(tmp_path / "run").cells()) < 120
+
+
+@pytest.mark.slow
+def test_existing_scheduler_is_used(sweep: Path, tmp_path: Path) -> None:
+    whole = dump(run_experiment(sweep, out=tmp_path / "serial", engine="serial").folder)
+    with Client(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as own:
+        engine = {"use": "dask", "address": own.scheduler_info()["address"]}
+        assert dump(run_experiment(sweep, out=tmp_path / "run", engine=engine).folder) == whole
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_a_cluster_quietly(sweep: Path, tmp_path: Path) -> None:
+    """A terminal sends it to every process of the group, workers included."""
+    pausing(sweep, 0.5)
+    child = subprocess.Popen(
+        [*CLI, "run", str(sweep), "--out", str(tmp_path / "run"), "--engine", "dask"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not n_saved(tmp_path / "run"):
+        time.sleep(0.1)
+    os.killpg(child.pid, signal.SIGINT)
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "stopped; finished cells are in" in errors
+    assert "Traceback" not in errors
