@@ -196,10 +196,11 @@ class ConformanceSuite(Generic[S]):
         """
         return lambda verify: self._add(verify, scenarios)
 
-    def table(self, verify: Verify[S], *rows: tuple[str, str, Sequence[S]]) -> None:
-        """Add one function as several checks: their names, promises and scenarios."""
-        for name, promise, scenarios in rows:
-            self._promises.append((name, promise, verify, tuple(scenarios)))
+    def table(self, verify: Verify[S], **scenarios: Sequence[S]) -> None:
+        """Add one function as several checks, by name; the name says what is promised."""
+        for name, tried in scenarios.items():
+            promise = f"It {name.replace('_', ' ')}."
+            self._promises.append((name, promise, verify, tuple(tried)))
 
     def _add(self, verify: Verify[S], scenarios: Sequence[object]) -> Verify[S]:
         promise = (verify.__doc__ or "").partition("\n")[0]

@@ -282,43 +282,19 @@ def _verify_plan(plan: Plan, scenario: PlannerScenario) -> None:
 
 SUITE.table(
     plans,
-    (
-        "plans_a_single_round",
-        "It plans one round.",
-        [_example(3, 1, 0.3, 1), _example(4, 1, 1.0, 2), _example(4, 1, 0.0, 3)],
-    ),
-    (
-        "plans_a_single_arm",
-        "It plans an instance with one arm.",
-        [_example(1, 1, 0.3, 1), _example(1, 30, 0.3, 2), _example(1, 30, 1.0, 3)],
-    ),
-    (
-        "plans_at_lam_0",
-        "It plans an instance whose state never moves.",
-        [_example(3, 6, 0.0, 1), _example(2, 10, 0.0, 2)],
-    ),
-    (
-        "plans_at_lam_1",
-        "It plans an instance whose state forgets all but the last arm.",
-        [_example(3, 6, 1.0, 1), _example(2, 11, 1.0, 2), _example(4, 5, 1.0, 3)],
-    ),
-    (
-        "plans_scaled_instances",
-        "It plans instances with r, b or q0 above 1, or with another first state than 1.",
-        [
-            _example(3, 6, 0.3, 1, scale=0.2),
-            _example(3, 6, 0.3, 1, scale=40.0),
-            PlannerScenario(Instance([0.5, 0.9], [0.4, 0.1], 0.4, q0=0.2), 9),
-            PlannerScenario(Instance([0.5, 0.9], [0.4, 0.1], 0.4, q0=0.0), 9),
-        ],
-    ),
-    (
-        "plans_worthless_and_equal_arms",
-        "It plans when nothing pays and when all arms are the same.",
-        [
-            PlannerScenario(Instance([0.0, 0.0], [1.0, 0.5], 0.3), 6),
-            PlannerScenario(Instance([0.5, 0.9], [0.0, 0.0], 0.3, q0=0.0), 6),
-            PlannerScenario(Instance([0.5, 0.5, 0.5], [0.5, 0.5, 0.5], 0.3), 5),
-        ],
-    ),
+    plans_a_single_round=[_example(3, 1, 0.3, 1), _example(4, 1, 1.0, 2), _example(4, 1, 0.0, 3)],
+    plans_a_single_arm=[_example(1, 1, 0.3, 1), _example(1, 30, 0.3, 2), _example(1, 30, 1.0, 3)],
+    plans_at_lam_0=[_example(3, 6, 0.0, 1), _example(2, 10, 0.0, 2)],
+    plans_at_lam_1=[_example(3, 6, 1.0, 1), _example(2, 11, 1.0, 2), _example(4, 5, 1.0, 3)],
+    plans_scaled_instances=[
+        _example(3, 6, 0.3, 1, scale=0.2),
+        _example(3, 6, 0.3, 1, scale=40.0),
+        PlannerScenario(Instance([0.5, 0.9], [0.4, 0.1], 0.4, q0=0.2), 9),
+        PlannerScenario(Instance([0.5, 0.9], [0.4, 0.1], 0.4, q0=0.0), 9),
+    ],
+    plans_worthless_and_equal_arms=[
+        PlannerScenario(Instance([0.0, 0.0], [1.0, 0.5], 0.3), 6),
+        PlannerScenario(Instance([0.5, 0.9], [0.0, 0.0], 0.3, q0=0.0), 6),
+        PlannerScenario(Instance([0.5, 0.5, 0.5], [0.5, 0.5, 0.5], 0.3), 5),
+    ],
 )

@@ -361,50 +361,24 @@ FAST = PolicyScenario(n_arms=2, lam=0.9)
 
 SUITE.table(
     plays,
-    (
-        "plays_a_single_round",
-        "It plays a problem of one round.",
-        with_less_known(PolicyScenario(horizon=1), PolicyScenario(horizon=1, seed=2)),
+    plays_a_single_round=with_less_known(*(PolicyScenario(horizon=1, seed=s) for s in (1, 2))),
+    plays_a_single_arm=with_less_known(*(PolicyScenario(n_arms=1, horizon=n) for n in (1, 50))),
+    plays_horizons_too_short_to_explore=with_less_known(
+        *(PolicyScenario(n_arms=8, horizon=n) for n in (2, 3, 5, 7)),
+        *(PolicyScenario(n_arms=2, horizon=n) for n in (2, 3, 6, 12, 25)),
     ),
-    (
-        "plays_a_single_arm",
-        "It plays a problem of one arm.",
-        with_less_known(*(PolicyScenario(n_arms=1, horizon=horizon) for horizon in (1, 50))),
-    ),
-    (
-        "plays_horizons_too_short_to_explore",
-        "It plays a few rounds, even fewer than there are arms.",
-        with_less_known(
-            *(PolicyScenario(n_arms=8, horizon=horizon) for horizon in (2, 3, 5, 7)),
-            *(PolicyScenario(n_arms=2, horizon=horizon) for horizon in (2, 3, 6, 12, 25)),
-        ),
-    ),
-    ("plays_at_lam_0", "It plays a problem whose state never moves.", _at_rate(0.0)),
-    (
-        "plays_at_lam_1",
-        "It plays a problem whose state forgets all but the last arm.",
-        _at_rate(1.0),
-    ),
-    (
-        "plays_without_knowing_lam",
-        "It plays when it does not know lam.",
-        [PolicyScenario(lam_known=False), evolve(FAST, seed=2, lam_known=False)],
-    ),
-    (
-        "plays_without_knowing_a_replenishing_arm",
-        "It plays when it knows no replenishing arm.",
-        [PolicyScenario(arm_known=False), evolve(FAST, seed=2, arm_known=False)],
-    ),
-    (
-        "plays_when_nothing_pays",
-        "It plays on when every reward is 0.",
-        with_less_known(PolicyScenario(pays=0.0), evolve(FAST, pays=0.0)),
-    ),
-    (
-        "plays_when_everything_pays",
-        "It plays on when every reward is 1.",
-        with_less_known(PolicyScenario(pays=1.0), evolve(FAST, pays=1.0)),
-    ),
+    plays_at_lam_0=_at_rate(0.0),
+    plays_at_lam_1=_at_rate(1.0),
+    plays_without_knowing_lam=[
+        PolicyScenario(lam_known=False),
+        evolve(FAST, seed=2, lam_known=False),
+    ],
+    plays_without_knowing_a_replenishing_arm=[
+        PolicyScenario(arm_known=False),
+        evolve(FAST, seed=2, arm_known=False),
+    ],
+    plays_when_nothing_pays=with_less_known(PolicyScenario(pays=0.0), evolve(FAST, pays=0.0)),
+    plays_when_everything_pays=with_less_known(PolicyScenario(pays=1.0), evolve(FAST, pays=1.0)),
 )
 
 
