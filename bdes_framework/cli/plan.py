@@ -25,33 +25,22 @@ _BARS = "▁▂▃▄▅▆▇█"
 _SHOWN_STATES = 50
 _BLOCK = 1 << 16
 _MAX_JSON_ROUNDS = 10_000_000
+_PATH = click.Path(path_type=Path)
+_SECONDS = click.FloatRange(min=0, min_open=True)
+_SET_HELP = "A parameter of the planner, such as gap=1e-6."
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.argument("file", type=_PATH, required=False)
 @click.option("--r", "r", metavar="LIST", help="What each arm pays at state 1, such as 0.9,0.3.")
 @click.option("--b", "b", metavar="LIST", help="The end state of each arm, such as 0.1,1.")
 @click.option("--lam", type=float, help="How far one pull moves the state, from 0 to 1.")
 @click.option("--q0", type=float, help="The state at the first pull; 1 by default.")
 @click.option("--horizon", "-T", type=click.IntRange(min=1), required=True, help="How many pulls.")
 @click.option("--planner", default="certified", show_default=True, metavar="NAME")
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A parameter of the planner, such as gap=1e-6.",
-)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Stop looking after about this long, with the best plan so far.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Write every round as .csv or .json: arm, state, expected reward.",
-)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=_SET_HELP)
+@click.option("--seconds", type=_SECONDS, help="Stop after about this long with the best plan.")
+@click.option("--out", type=_PATH, help="Write every round's arm, state and reward: .csv or .json.")
 def plan(
     file: Path | None,
     r: str | None,
@@ -98,9 +87,8 @@ def _numbers(flag: str, text: str) -> list[float]:
     try:
         return [float(number) for number in text.split(",")]
     except ValueError:
-        raise click.UsageError(
-            f"{flag} needs numbers such as 0.9,0.3, got {quoted(text)}"
-        ) from None
+        what = f"{flag} needs numbers such as 0.9,0.3, got {quoted(text)}"
+        raise click.UsageError(what) from None
 
 
 def _settings(pairs: tuple[str, ...]) -> dict[str, object]:

@@ -2,17 +2,12 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -23,14 +18,15 @@ from bdes_framework.experiment.cell import Cell, CellResult
 from bdes_framework.experiment.file import Experiment, load_experiment
 from bdes_framework.experiment.results import Run
 from bdes_framework.experiment.run import run_experiment, run_folder
+from bdes_framework.interfaces import Reference
+
+_PATH = click.Path(path_type=Path)
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="The run's folder.")
-@click.option(
-    "--engine", metavar="NAME", help="Run cells with this engine: serial, processes, dask."
-)
+@click.argument("file", type=_PATH)
+@click.option("--out", type=_PATH, help="The run's folder.")
+@click.option("--engine", metavar="NAME", help="Engine for the cells: serial, processes, dask.")
 @click.option("--workers", type=click.IntRange(min=1), help="How many workers the engine starts.")
 @click.option("--retry-failed", is_flag=True, help="Run cells that failed before again.")
 @click.option("--report", is_flag=True, help="Write an HTML page with charts, too.")
@@ -47,10 +43,10 @@ def run(
         need_charts()
     experiment = load_experiment(file)
     folder = run_folder(experiment, out)
-    chosen: object = engine or experiment.config.engine
+    chosen: Reference = engine or experiment.config.engine
     if workers is not None:
-        table = dict(chosen) if isinstance(chosen, dict) else {"use": chosen}
-        chosen = table | {"workers": workers}
+        table = dict(chosen) if isinstance(chosen, Mapping) else {"use": chosen}
+        chosen = {**table, "workers": workers}
     try:
         finished = _run_with_progress(experiment, folder, chosen, retry_failed)
     except KeyboardInterrupt:
@@ -74,24 +70,20 @@ def _rounded(number: float) -> str:
 
 
 def _run_with_progress(
-    experiment: Experiment, folder: Path, engine: object, retry_failed: bool
+    experiment: Experiment, folder: Path, engine: Reference, retry_failed: bool
 ) -> Run:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[unit]}", markup=False),
-        TextColumn("{task.fields[rate]}", markup=False),
+        TextColumn("{task.fields[status]}", markup=False),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[failures]}", style="red"),
     )
     pulls, failures, begin = 0, 0, time.monotonic()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         name = ascii_controls(experiment.config.name)[:30]
-        task = progress.add_task(name, total=None, unit="cells", rate="", failures="")
-        plans = progress.add_task(
-            "best sequences", visible=False, unit="planned", rate="", failures=""
-        )
+        task = progress.add_task(name, total=None, status="cells")
+        plans = progress.add_task("best sequences", visible=False, status="planned")
 
         def on_start(total: int, done: int) -> None:
             progress.update(task, total=total, completed=done)
@@ -100,10 +92,9 @@ def _run_with_progress(
             nonlocal pulls, failures
             pulls += 0 if result.error else cell.horizon
             failures += bool(result.error)
-            progress.update(task, advance=1, failures=f"{failures} failed" if failures else "")
-            elapsed = time.monotonic() - begin
-            if elapsed > 0.5:
-                progress.update(task, rate=f"{_rounded(pulls / elapsed)} pulls/s")
+            rate = _rounded(pulls / max(time.monotonic() - begin, 1e-3))
+            status = f"cells, {rate} pulls/s" + (f", {failures} failed" if failures else "")
+            progress.update(task, advance=1, status=status)
 
         def on_benchmark(total: int, done: int) -> None:
             # No more cells come from here on, so their rate is no longer updated.
@@ -113,7 +104,7 @@ def _run_with_progress(
         return run_experiment(
             experiment,
             out=folder,
-            engine=engine,  # type: ignore[arg-type]
+            engine=engine,
             retry_failed=retry_failed,
             on_start=on_start,
             on_cell=on_cell,
@@ -122,7 +113,7 @@ def _run_with_progress(
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=_PATH)
 def check(file: Path) -> None:
     """Check everything in FILE without running it: plugins, parameters, sizes."""
     experiment = load_experiment(file)

@@ -125,14 +125,10 @@ def results_table(results: Sequence[Result], width: int) -> Table:
     table.add_column("Environment", overflow="fold", min_width=_width(results, "environment"))
     table.add_column("T", justify="right", no_wrap=True)
     table.add_column("Policy", overflow="fold", min_width=_width(results, "policy") + 2)
-    if with_reward:
-        table.add_column("Reward ± 95 %", justify="right")
-        table.add_column("A round", justify="right")
-    if with_regret:
-        table.add_column("DES regret ± 95 %", justify="right")
-        table.add_column("Of OPT", justify="right")
-        if slope_of:
-            table.add_column("Slope", justify="right")
+    headings = ["Reward ± 95 %", "A round"] if with_reward else []
+    headings += ["DES regret ± 95 %", "Of OPT"] if with_regret else []
+    for heading in (*headings, *(["Slope"] if slope_of else [])):
+        table.add_column(heading, justify="right")
     for result in results:
         row = [
             ascii_controls(result.environment),
@@ -140,13 +136,11 @@ def results_table(results: Sequence[Result], width: int) -> Table:
             ascii_controls(result.policy) + _remark(result, result in best),
             *(_reward_texts(result) if with_reward else ()),
         ]
-        if with_regret:
-            row += [estimate_text(result.regret), _fraction(result)]
-            if slope_of:
-                slope = slope_of.get((result.environment, result.policy))
-                row.append("" if slope is None else f"{slope:.2f}")
-        style = "bold" if result in best else ""
-        table.add_row(*(Text(text) for text in row), style=style)
+        row += [estimate_text(result.regret), _fraction(result)] if with_regret else []
+        if slope_of:
+            slope = slope_of.get((result.environment, result.policy))
+            row.append("" if slope is None else f"{slope:.2f}")
+        table.add_row(*map(Text, row), style="bold" if result in best else "")
     return table
 
 

@@ -101,16 +101,13 @@ class Store:
 
     def plan(self) -> list[PlannedCell]:
         """Return the cells of the run, in order."""
-        rows = self._rows(
-            "SELECT key, environment, policy, horizon, replication FROM plan ORDER BY position"
-        )
-        return [PlannedCell(*row) for row in rows]
+        query = "SELECT key, environment, policy, horizon, replication FROM plan ORDER BY position"
+        return [PlannedCell(*row) for row in self._rows(query)]
 
     def result(self, key: str) -> CellResult | None:
         """Return a saved cell; None if it is not finished."""
-        for row in self._rows(
-            "SELECT c.*, t.seconds FROM cells c JOIN timings t USING (key) WHERE key = ?", key
-        ):
+        query = "SELECT c.*, t.seconds FROM cells c JOIN timings t USING (key) WHERE key = ?"
+        for row in self._rows(query, key):
             rewards, means, states = (np.frombuffer(blob) for blob in row[1:4])
             counts = np.frombuffer(row[4], dtype=np.int64)
             return CellResult(row[0], rewards, means, states, counts, *row[5:])
@@ -123,9 +120,8 @@ class Store:
 
     def benchmark(self, key: str) -> tuple[FloatArray, float, str] | None:
         """Return a benchmark's totals, upper bound and error; None if it is not planned."""
-        for totals, bound, error in self._rows(
-            "SELECT totals, upper_bound, error FROM benchmarks WHERE key = ?", key
-        ):
+        query = "SELECT totals, upper_bound, error FROM benchmarks WHERE key = ?"
+        for totals, bound, error in self._rows(query, key):
             return np.frombuffer(totals), bound, error
         return None
 

@@ -8,19 +8,7 @@ import pytest
 from attrs import define
 
 import bdes_framework as bdes
-from bdes_framework import (
-    ContractError,
-    FloatArray,
-    Instance,
-    IntArray,
-    Outcome,
-    Problem,
-    Record,
-    World,
-    compiled,
-    play_round,
-    simulate,
-)
+from bdes_framework import ContractError, IntArray, Outcome, Record, World, play_round, simulate
 from bdes_framework.simulation.loop import CHUNK
 from tests.support.players import (
     FaultyEnvironment,
@@ -45,7 +33,7 @@ class Answer:
         good = np.zeros(1, dtype=np.int64)
         return good if self._rounds <= 5 else self._wrong  # type: ignore[return-value]
 
-    def tell(self, rewards: FloatArray) -> None:
+    def tell(self, rewards: bdes.FloatArray) -> None:
         pass
 
 
@@ -154,7 +142,7 @@ def test_a_wrong_number_of_arms_raises(n_arms: object) -> None:
 @pytest.mark.parametrize("n_arms", [2, 4])
 def test_an_instance_of_other_arms_raises(n_arms: int) -> None:
     class WithInstance(FaultyEnvironment):
-        instance: Any = Instance([0.5, 0.5, 0.5], [0.5, 0.5, 0.5], 0.5)
+        instance: Any = bdes.Instance([0.5, 0.5, 0.5], [0.5, 0.5, 0.5], 0.5)
 
     with pytest.raises(ContractError, match=f"n_arms is {n_arms}, but its instance has 3"):
         simulate(WithInstance(n_arms=n_arms), Scripted(script(9, 2), [1]), 9)
@@ -167,12 +155,12 @@ def test_numpy_integers_are_integers() -> None:
     half = FaultyEnvironment(since=9, n_arms=np.int32(3))
     trace = simulate(half, Scripted(script(9), [1]), np.int64(9))  # type: ignore[arg-type]
     assert type(trace.horizon) is type(trace.n_arms) is int
-    problem = Problem(np.int64(3), np.uint8(9), replenishing_arm=np.int16(2))  # type: ignore[arg-type]
-    assert problem == Problem(3, 9, replenishing_arm=2)
+    problem = bdes.Problem(np.int64(3), np.uint8(9), replenishing_arm=np.int16(2))  # type: ignore[arg-type]
+    assert problem == bdes.Problem(3, 9, replenishing_arm=2)
     assert type(problem.n_arms) is type(problem.horizon) is type(problem.replenishing_arm) is int
 
 
-@compiled
+@bdes.compiled
 def _play_outside(world: World, record: Record) -> float:
     total = play_round(world, record, -1, 0) + play_round(world, record, record.arms.size, 0)
     return total + play_round(world, record, 10**15, 0)

@@ -8,19 +8,8 @@ import numpy as np
 import pytest
 from attrs import define, evolve
 
-from bdes_framework import (
-    Benchmark,
-    ContractError,
-    Instance,
-    IntArray,
-    InvalidValueError,
-    Plan,
-    Schedule,
-    benchmark_of,
-    des_regret,
-    external_regret,
-    simulate,
-)
+import bdes_framework as bdes
+from bdes_framework import Benchmark, Instance, benchmark_of, des_regret, simulate
 from tests.support.players import ARMS, FaultyEnvironment, Scripted, environment, script
 
 INSTANCE = Instance(**ARMS)  # type: ignore[arg-type]
@@ -29,11 +18,11 @@ INSTANCE = Instance(**ARMS)  # type: ignore[arg-type]
 class BruteForce:
     """A planner that tries all K^T schedules."""
 
-    def plan(self, instance: Instance, horizon: int) -> Plan:
+    def plan(self, instance: Instance, horizon: int) -> bdes.Plan:
         schedules = itertools.product(range(instance.n_arms), repeat=horizon)
         best = max(schedules, key=lambda arms: instance.value(list(arms)))
         value = instance.value(list(best))
-        return Plan(Schedule.of(list(best)), value, value)
+        return bdes.Plan(bdes.Schedule.of(list(best)), value, value)
 
 
 def test_des_regret_compares_with_the_best_plan() -> None:
@@ -47,7 +36,7 @@ def test_des_regret_compares_with_the_best_plan() -> None:
     assert regret[-1] > 0
     followed = simulate(environment(), Scripted(BruteForce().plan(INSTANCE, 8).arms, [8]), 8)
     np.testing.assert_allclose(des_regret(followed, benchmark), 0, atol=1e-12)
-    with pytest.raises(InvalidValueError, match="different checkpoints"):
+    with pytest.raises(bdes.InvalidValueError, match="different checkpoints"):
         des_regret(trace, Benchmark(np.array([9]), np.array([1.0]), 1.0))
     assert benchmark_of(environment(), trace.checkpoints, None) is None
 
@@ -56,13 +45,13 @@ def test_external_regret_compares_with_one_arm() -> None:
     arms = script(300)
     trace = simulate(environment(), Scripted(arms, [300]), 300)
     expected = (INSTANCE.r.max() * INSTANCE.states(arms)).sum() - INSTANCE.value(arms)
-    assert external_regret(trace, INSTANCE)[-1] == pytest.approx(expected)
+    assert bdes.external_regret(trace, INSTANCE)[-1] == pytest.approx(expected)
 
 
 class WithBenchmark(FaultyEnvironment):
     """No B-DES instance, and a benchmark of its own."""
 
-    def benchmark(self, checkpoints: IntArray) -> Benchmark:
+    def benchmark(self, checkpoints: bdes.IntArray) -> Benchmark:
         values = 0.5 * checkpoints.astype(np.float64)
         return Benchmark(checkpoints, values, float(values[-1]))
 
@@ -72,8 +61,8 @@ def test_regret_without_an_instance() -> None:
     assert trace.cumulative_states is None
     assert trace.states is None
     assert benchmark_of(FaultyEnvironment(), trace.checkpoints, BruteForce()) is None
-    with pytest.raises(InvalidValueError, match="brought no states"):
-        external_regret(trace, Instance([0.5], [0.5], 0.5))
+    with pytest.raises(bdes.InvalidValueError, match="brought no states"):
+        bdes.external_regret(trace, Instance([0.5], [0.5], 0.5))
     own = benchmark_of(WithBenchmark(), trace.checkpoints, None)
     assert own is not None
     np.testing.assert_allclose(des_regret(trace, own), 0)
@@ -92,7 +81,7 @@ class Promises:
     def plan(self, instance: Instance, horizon: int) -> Any:
         arms = [self.arm] * (horizon + self.pulls)
         earned = instance.value([0] * horizon)
-        plan = Plan(Schedule.of(arms), earned, self.bound)
+        plan = bdes.Plan(bdes.Schedule.of(arms), earned, self.bound)
         if not isinstance(self.value, float):
             plan = evolve(plan, value=self.value)
         elif self.value:
@@ -118,7 +107,7 @@ class Promises:
 )
 def test_wrong_plans_raise(planner: Promises, message: str) -> None:
     where = r"planner tests\.simulation\.test_regret\.Promises: "
-    with pytest.raises(ContractError, match=where + ".*" + message):
+    with pytest.raises(bdes.ContractError, match=where + ".*" + message):
         benchmark_of(environment(), np.array([3, 9]), planner)
 
 
