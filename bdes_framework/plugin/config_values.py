@@ -36,15 +36,15 @@ class _WrongValueError(ValueError):
         super().__init__(self.mistakes)
 
 
-def structure(config: type[T], values: Mapping[str, object], source: str = "", path: str = "") -> T:
+def structure(config: type[T], values: object, source: str = "", path: str = "") -> T:
     """Make a ``config`` from plain values, or raise ConfigError with every mistake found.
 
     Parameters
     ----------
-    config : attrs class
-        Its fields are the parameters allowed.
-    values : Mapping[str, object]
-        Parameter names and values, as read from TOML or given as keywords.
+    config : type[T]
+        An attrs class; its fields are the parameters allowed.
+    values : object
+        A mapping of parameter names to values, as read from TOML or given as keywords.
     source : str
         What the values belong to, for the message: a file, or a plugin's name.
     path : str
@@ -112,16 +112,14 @@ def _convert(kind: ct.ConfigType, value: object) -> object:
             return _array(kind, value)
         case ct.ReferenceType():
             return _reference(kind, value)
-        case ct.ListType() | ct.FixedTupleType():
-            return _list(kind, value)
-        case ct.MappingType():
-            return _mapping(kind, value)
+        case ct.ListType() | ct.FixedTupleType() | ct.MappingType():
+            return _collection(kind, value)
         case ct.TableType(config):
             return value if isinstance(value, config) else _table(config, value)
         case ct.UnionType():
             return _union(kind, value)
-    if not isinstance(value, kind.python):
-        raise _wrong(with_article(kind.python.__name__), value)
+        case ct.InstanceType(python) if not isinstance(value, python):
+            raise _wrong(with_article(python.__name__), value)
     return value
 
 
@@ -183,19 +181,21 @@ def _reference(kind: ct.ReferenceType, value: object) -> object:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _list(kind: ct.ListType | ct.FixedTupleType, value: object) -> object:
-    if not _is_list(value):
+def _collection(kind: ct.ListType | ct.FixedTupleType | ct.MappingType, value: object) -> object:
+    if isinstance(kind, ct.MappingType):
+        if not isinstance(value, Mapping):
+            raise _wrong("a table", value)
+    elif not _is_list(value):
         raise _wrong("a list", value)
-    if isinstance(kind, ct.FixedTupleType) and len(value) != len(kind.items):
+    elif isinstance(kind, ct.FixedTupleType) and len(value) != len(kind.items):
         raise _wrong(f"a list of {len(kind.items)} values", value)
-    converted = _convert_all(_parts(kind, value))
+    parts, mistakes = _convert_parts(_parts(kind, value))
+    if mistakes:
+        raise _WrongValueError(mistakes)
+    converted = [part for _, part in parts]
+    if isinstance(value, Mapping):
+        return dict(zip(value, converted, strict=True))
     return converted if isinstance(kind, ct.ListType) and kind.python is list else tuple(converted)
-
-
-def _mapping(kind: ct.MappingType, value: object) -> object:
-    if not isinstance(value, Mapping):
-        raise _wrong("a table", value)
-    return dict(zip(value, _convert_all(_parts(kind, value)), strict=True))
 
 
 def _array(kind: ct.ArrayType, value: object) -> object:
@@ -231,62 +231,45 @@ def _is_list(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes)
 
 
-def _convert_all(parts: Sequence[_Part]) -> list[object]:
-    """Convert values given with their paths and types; raise all their mistakes at once."""
-    converted: list[object] = []
+def _convert_parts(
+    parts: Iterable[_Part],
+) -> tuple[list[tuple[str, object]], list[Mistake]]:
+    """Convert values given with their paths and types; return the valid ones and all mistakes."""
+    converted: list[tuple[str, object]] = []
     mistakes: list[Mistake] = []
     for path, kind, value in parts:
         try:
-            converted.append(_convert(kind, value))
+            converted.append((path, _convert(kind, value)))
         except _WrongValueError as error:
             mistakes += _mistakes(error, path)
-    if mistakes:
-        raise _WrongValueError(mistakes)
-    return converted
-
-
-# -- tables ---------------------------------------------------------------------------------
+    return converted, mistakes
 
 
 def _table(cls: type[AttrsInstance], value: object) -> object:
     if not isinstance(value, Mapping):
         raise _wrong("a table", value)
-    allowed = list(ct.field_types(cls))
-    valid, mistakes = _valid_values(cls, value)
-    unknown = sorted(map(str, value.keys() - set(allowed)))
+    fields = {field.name: field for field in attrs.fields(cls) if field.init}
+    parts, mistakes = _convert_parts(_parts(ct.TableType(cls), value))
+    valid = dict(parts)
+    for name, field in fields.items():
+        if field.default is attrs.NOTHING and name not in value:
+            mistakes.append(Mistake(name, "is required but missing"))
+    unknown = sorted(map(str, value.keys() - fields.keys()))
     # With a misspelt key, what the class says of the key that was meant is no news.
-    complete = not mistakes and all(nearest(key, allowed) in (None, *value) for key in unknown)
-    mistakes += [_unknown(key, allowed) for key in unknown]
+    complete = not mistakes and all(nearest(key, fields) in (None, *value) for key in unknown)
+    for key in unknown:
+        allowed = f"{did_you_mean(key, fields)} Allowed: {listed(fields)}"
+        mistakes.append(Mistake(_key(key), f"is not a parameter.{allowed}"))
     mistakes += _validator_mistakes(cls, valid, unset=value.keys() - valid.keys())
     made: object = None
     if complete:
-        aliases = {attribute.name: attribute.alias for attribute in attrs.fields(cls)}
         try:
-            made = cls(**{str(aliases[name]): inner for name, inner in valid.items()})
+            made = cls(**{str(fields[name].alias): inner for name, inner in valid.items()})
         except Exception as error:
             mistakes += [m for m in _mistakes(error, "") if m not in mistakes]
     if mistakes:
         raise _WrongValueError(mistakes)
     return made
-
-
-def _valid_values(
-    cls: type[AttrsInstance], table: Mapping[str, object]
-) -> tuple[dict[str, object], list[Mistake]]:
-    """Return the values of a table that fit their fields, and the mistakes in the others."""
-    valid: dict[str, object] = {}
-    mistakes: list[Mistake] = []
-    kinds = ct.field_types(cls)
-    for attribute in attrs.fields(cls):
-        name = attribute.name
-        if attribute.init and name in table:
-            try:
-                valid[name] = _convert(kinds[name], table[name])
-            except _WrongValueError as error:
-                mistakes += _mistakes(error, name)
-        elif attribute.init and attribute.default is attrs.NOTHING:
-            mistakes.append(Mistake(name, "is required but missing"))
-    return valid, mistakes
 
 
 def _validator_mistakes(
@@ -324,13 +307,6 @@ def _mistakes(error: Exception, path: str) -> list[Mistake]:
     if isinstance(error, BdesError):
         return [Mistake(path, str(error))]
     return [Mistake(path, one_line(f"{error}" or type(error).__name__))]
-
-
-def _unknown(key: str, allowed: Sequence[str]) -> Mistake:
-    return Mistake(
-        _key(key),
-        f"is not a parameter.{did_you_mean(key, allowed)} Allowed: {listed(allowed)}",
-    )
 
 
 def _key(key: str) -> str:

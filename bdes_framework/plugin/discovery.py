@@ -45,9 +45,7 @@ def installed() -> list[Candidate]:
 
 
 def _installed_candidate(point: EntryPoint) -> Candidate:
-    distribution = point.dist
-    name = distribution.metadata["Name"] if distribution is not None else None
-    version = distribution.version if distribution is not None else None
+    name, version = (point.dist.name, point.dist.version) if point.dist else (None, None)
     return Candidate(point.name, canonicalize_name(name or "unknown"), version or "", point.load)
 
 

@@ -91,58 +91,23 @@ class HookSpecs:
 
         Called once when plugins are loaded. All or nothing: if it raises half-way, or
         claims a name that is taken, nothing of this plugin is registered.
-
-        Parameters
-        ----------
-        registrar : Registrar
-            Has one typed method per kind, taking a name, a config class and a factory.
-
-        Examples
-        --------
-        ::
-
-            @hookimpl
-            def bdes_register(registrar: Registrar) -> None:
-                registrar.policy("always-first", AlwaysFirstConfig, build_always_first)
         """
 
     @hookspec
     def bdes_run_started(self, run: RunProgress) -> None:
-        """Tell a plugin that a run is about to start.
+        """Observe that a run is about to start.
 
-        Called once per run, in the parent process, before the first cell. What it raises
-        is reported as a warning and does not stop the run.
-
-        Parameters
-        ----------
-        run : RunProgress
-            The run's name and its number of cells.
+        Called once per run, in the parent process, before the first cell. What this or one of
+        the following hooks raises is reported as a warning and does not stop the run.
         """
 
     @hookspec
     def bdes_cell_finished(self, run: RunProgress, cell: FinishedCell) -> None:
-        """Tell a plugin that one cell has finished, well or badly.
+        """Observe that one cell has finished, with a result or an error.
 
-        Called once per cell, in the parent process, after the cell's result is safe. What
-        it raises is reported as a warning and does not stop the run.
-
-        Parameters
-        ----------
-        run : RunProgress
-            The run the cell belongs to.
-        cell : FinishedCell
-            Which cell it was, what it earned, or how it failed.
+        Called once per cell, in the parent process, after the cell's result is saved.
         """
 
     @hookspec
     def bdes_run_finished(self, run: RunProgress) -> None:
-        """Tell a plugin that a run is over.
-
-        Called once per run, in the parent process, after the last cell. What it raises is
-        reported as a warning.
-
-        Parameters
-        ----------
-        run : RunProgress
-            The run, with how many of its cells finished and failed.
-        """
+        """Observe that a run is over: called once, in the parent process, after the last cell."""

@@ -76,24 +76,18 @@ def load_plugins(
     >>> [entry.name for entry in plugins.entries() if entry.distribution == "bdes-framework"]
     []
     """
-    folder = Path.cwd()
-    if config is None:
-        chosen = PluginsConfig()
-    elif isinstance(config, PluginsConfig):
-        chosen = config
-    elif isinstance(config, Mapping):
-        chosen = structure(PluginsConfig, config, "plugins")
-    else:
-        folder = Path(config).resolve().parent
-        table = read_toml(Path(config)).get("plugins", {})
-        if not isinstance(table, Mapping):
-            raise ConfigError([Mistake("plugins", "must be a table")], str(config))
-        chosen = structure(PluginsConfig, table, str(config), "plugins")
+    table: object = config
+    folder, place = Path.cwd(), ("plugins", "")
+    if isinstance(config, str | PathLike):
+        folder, table = Path(config).resolve().parent, read_toml(Path(config)).get("plugins")
+        place = (str(config), "plugins")
+    if not isinstance(table, PluginsConfig):
+        table = structure(PluginsConfig, {} if table is None else table, *place)
     return _load(
         _Choice(
-            disabled=(*chosen.disabled, *disabled),
-            required=(*chosen.required, *required),
-            modules=(*chosen.modules, *modules),
+            disabled=(*table.disabled, *disabled),
+            required=(*table.required, *required),
+            modules=(*table.modules, *modules),
             base=folder if base is None else Path(base).resolve(),
         )
     )

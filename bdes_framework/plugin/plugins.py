@@ -132,47 +132,39 @@ class Plugins:
         Builds nothing. ``source`` and ``path`` say where the reference stands, for messages.
         """
         given = dict(parameters or {})
-        if isinstance(ref, str):
-            entry, values = self.entry(kind, ref), given
-        elif isinstance(ref, Mapping):
-            table = dict(ref)
+        if not isinstance(ref, str | Mapping):
+            if given:
+                raise ConfigError([Mistake("", "give keywords or a config object, not both")])
+            entry, config = self._entry_of_config(kind, type(ref)), ref
+            place = source or f"{kind} {entry.name!r}"
+        else:
+            table = {"use": ref} if isinstance(ref, str) else dict(ref)
             name = table.pop("use", None)
             if not isinstance(name, str):
                 wanted = f"needs 'use', naming {with_article(str(kind))}"
                 raise ConfigError([Mistake(path, wanted)], source)
             entry, values = self.entry(kind, name), table | given
-        else:
-            return self._resolve_config(kind, ref, given)
-        place = source or f"{kind} {entry.name!r}"
-        try:
-            config = structure(entry.config, values, place, path)
-        except ConfigError as error:
-            # What is wrong with a table does not hide what is wrong with those inside it.
-            inner = self._nested_mistakes(entry.config, values, place, path)
-            raise ConfigError([*error.mistakes, *inner], place) from None
-        self._check_nested(config, place, path)
+            place = source or f"{kind} {entry.name!r}"
+            try:
+                config = structure(entry.config, values, place, path)
+            except ConfigError as error:
+                # What is wrong with a table does not hide what is wrong with those inside it.
+                inner = self._nested_mistakes(entry.config, values, place, path)
+                raise ConfigError([*error.mistakes, *inner], place) from None
+        mistakes = self._nested_mistakes(type(config), config, place, path)
+        if mistakes:
+            raise ConfigError(mistakes, place)
         return entry, config
 
-    def _resolve_config(
-        self, kind: Kind, config: AttrsInstance, given: Mapping[str, object]
-    ) -> tuple[Entry, AttrsInstance]:
-        if given:
-            raise ConfigError([Mistake("", "give keywords or a config object, not both")])
-        entry = self._registry.of_config(kind, type(config))
+    def _entry_of_config(self, kind: Kind, config: type[AttrsInstance]) -> Entry:
+        entry = self._registry.of_config(kind, config)
         if entry is None:
             raise UnknownNameError(
-                f"no {kind} is registered with config class {quoted(type(config).__name__)}."
+                f"no {kind} is registered with config class {quoted(config.__name__)}."
                 f" Registered: {listed(e.config.__name__ for e in self.entries(kind))}."
                 + self._not_loaded()
             )
-        self._check_nested(config, f"{kind} {entry.name!r}", "")
-        return entry, config
-
-    def _check_nested(self, config: AttrsInstance, source: str, path: str) -> None:
-        """Check every reference inside a config: its fields', their lists' and tables'."""
-        mistakes = self._nested_mistakes(type(config), config, source, path)
-        if mistakes:
-            raise ConfigError(mistakes, source)
+        return entry
 
     def _nested_mistakes(
         self, cls: type[AttrsInstance], given: object, source: str, path: str
@@ -201,23 +193,20 @@ class Plugins:
         return self._build(entry, config, context)
 
     def _build(self, entry: Entry, config: AttrsInstance, context: "_Context") -> object:
+        factory = f"plugin {entry.plugin!r} of {entry.distribution}: the factory of {entry.kind}"
         try:
             built = entry.build(config, context)
         except BdesError:
             raise
         except Exception as error:
-            raise PluginError(
-                f"plugin {entry.plugin!r} of {entry.distribution}: the factory of {entry.kind}"
-                f" {entry.name!r} raised {type(error).__name__}: {one_line(str(error))}"
-            ) from error
+            reason = f"{type(error).__name__}: {one_line(str(error))}"
+            raise PluginError(f"{factory} {entry.name!r} raised {reason}") from error
         protocol = _PROTOCOLS[entry.kind]
         if not isinstance(built, protocol):
-            members = [name for name in _members(protocol) if not hasattr(built, name)]
-            raise ContractError(
-                f"plugin {entry.plugin!r} of {entry.distribution}: the factory of {entry.kind}"
-                f" {entry.name!r} returned {quoted(type(built).__name__)}, which lacks"
-                f" {listed(members)}"
-            )
+            members = sorted(name for name in vars(protocol) if not name.startswith("_"))
+            lacking = listed(name for name in members if not hasattr(built, name))
+            kind = quoted(type(built).__name__)
+            raise ContractError(f"{factory} {entry.name!r} returned {kind}, which lacks {lacking}")
         return built
 
     def _not_loaded(self) -> str:
@@ -232,17 +221,9 @@ class Plugins:
             try:
                 self._hooks.subset_hook_caller(hook, others)(**arguments)
             except Exception as error:
-                name = self._hooks.get_name(plugin)
-                warnings.warn(
-                    f"plugin {name!r}: {hook} raised {type(error).__name__}:"
-                    f" {one_line(str(error))}",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
-
-
-def _members(protocol: type) -> list[str]:
-    return sorted(name for name in vars(protocol) if not name.startswith("_"))
+                reason = f"{type(error).__name__}: {one_line(str(error))}"
+                message = f"plugin {self._hooks.get_name(plugin)!r}: {hook} raised {reason}"
+                warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 class _Context:

@@ -175,24 +175,23 @@ class Registrar:
                 f"{quoted(name)} cannot name {with_article(str(kind))}: use 1 to 64 lower-case"
                 " letters, digits, '.', '_' and '-', starting with a letter or digit"
             )
+        what = f"{kind} {name!r}"
         if not (isinstance(config, type) and attrs.has(config)):
-            raise PluginError(
-                f"{kind} {name!r}: expected an attrs class for its config, got {quoted(config)}"
-            )
+            raise PluginError(f"{what}: expected an attrs class as config, got {quoted(config)}")
         if not callable(build):
-            raise PluginError(f"{kind} {name!r}: expected a factory, got {quoted(build)}")
+            raise PluginError(f"{what}: expected a factory, got {quoted(build)}")
         reserved = RESERVED_FIELDS & {attribute.name for attribute in attrs.fields(config)}
         if reserved:
             raise PluginError(
-                f"{kind} {name!r}: {config.__name__} has a field {sorted(reserved)[0]!r},"
+                f"{what}: {config.__name__} has a field {sorted(reserved)[0]!r},"
                 f" a reserved name ({', '.join(sorted(RESERVED_FIELDS))})"
             )
         try:
             get_type_hints(config, include_extras=True)
         except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
             raise PluginError(
-                f"{kind} {name!r}: a type in {config.__name__} cannot be resolved:"
-                f" {type(error).__name__}: {error}"
+                f"{what}: a type in {config.__name__} cannot be resolved: {reason}"
             ) from error
         self._entries.append(Entry(kind, name, config, build, self._plugin, self._distribution))
 

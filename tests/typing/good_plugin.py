@@ -51,12 +51,10 @@ class SteadyConfig:
 
 
 class Steady:
-    """No state at all."""
+    """An environment without a state."""
 
     def __init__(self, means: FloatArray, noise: NoiseModel | None, rng: Generator) -> None:
-        self._means = means
-        self._noise = noise
-        self._rng = rng
+        self._means, self._noise, self._rng = means, noise, rng
 
     @property
     def n_arms(self) -> int:
@@ -92,7 +90,7 @@ class FollowConfig:
 
 
 class Follow:
-    """Plays a schedule, whatever the rewards."""
+    """A policy that plays a schedule, whatever the rewards."""
 
     def __init__(self, planner: Planner, guess: Instance, horizon: int) -> None:
         self._schedule = planner.plan(guess, horizon).schedule
@@ -104,7 +102,7 @@ class Follow:
         return arms
 
     def tell(self, rewards: FloatArray) -> None:
-        """Learn nothing."""
+        pass
 
     def diagnostics(self) -> Diagnostics:
         return {"played": self._played, "phase": "following"}
@@ -123,15 +121,11 @@ class GreedyConfig:
 
 
 class Greedy:
-    """Proves nothing."""
+    """A planner that proves nothing."""
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         schedule = Schedule.cycle([int(np.argmax(instance.r))], horizon)
         return Plan(schedule, instance.value(schedule), upper_bound=float("inf"))
-
-
-def build_greedy(config: GreedyConfig, context: BuildContext) -> Greedy:
-    return Greedy()
 
 
 @frozen
@@ -147,22 +141,14 @@ class CoinConfig:
     width: float = 0.1
 
 
+@frozen
 class Coin:
-    """Its width is its subGaussian parameter (Hoeffding)."""
+    """A noise model whose width is its subGaussian parameter (Hoeffding)."""
 
-    def __init__(self, width: float) -> None:
-        self._width = width
-
-    @property
-    def sigma(self) -> float:
-        return self._width
+    sigma: float
 
     def sample(self, size: int, rng: Generator) -> FloatArray:
-        return np.where(rng.random(size) < 0.5, -self._width, self._width)
-
-
-def build_coin(config: CoinConfig, context: BuildContext) -> Coin:
-    return Coin(config.width)
+        return np.where(rng.random(size) < 0.5, -self.sigma, self.sigma)
 
 
 @frozen
@@ -171,30 +157,26 @@ class BackwardsConfig:
 
 
 class Backwards:
-    """Any order will do."""
+    """An engine: any order will do."""
 
     def run(self, jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]) -> Iterator[ResultT]:
         return map(execute, reversed(jobs))
-
-
-def build_backwards(config: BackwardsConfig, context: BuildContext) -> Backwards:
-    return Backwards()
 
 
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
     registrar.environment("steady", SteadyConfig, build_steady)
     registrar.policy("follow", FollowConfig, build_follow)
-    registrar.planner("greedy-once", GreedyConfig, build_greedy)
-    registrar.noise_model("coin", CoinConfig, build_coin)
-    registrar.engine("backwards", BackwardsConfig, build_backwards)
+    registrar.planner("greedy-once", GreedyConfig, lambda config, context: Greedy())
+    registrar.noise_model("coin", CoinConfig, lambda config, context: Coin(config.width))
+    registrar.engine("backwards", BackwardsConfig, lambda config, context: Backwards())
 
 
 @hookimpl
 def bdes_run_started(run: RunProgress) -> None:
-    """Hooks may leave arguments out or take them all."""
+    pass
 
 
 @hookimpl
 def bdes_cell_finished(run: RunProgress, cell: FinishedCell) -> None:
-    """Take both."""
+    pass
