@@ -254,9 +254,9 @@ def _rises(
         other_first = history.end[other - 1] if other else 0
         other_end = history.end[other]
         rounding = ROUNDING * (end - first + other_end - other_first + 4) * largest
-        up[p] = greatest_rise(lines, first, end, lines, other_first, other_end, high)
+        up[p] = greatest_rise(lines, first, end, other_first, other_end, high)
         up[p] += rounding + history.allowance[last] - history.allowance[other]
-        down[p] = -greatest_rise(lines, other_first, other_end, lines, first, end, high)
+        down[p] = -greatest_rise(lines, other_first, other_end, first, end, high)
 
 
 @compiled

@@ -16,28 +16,19 @@ from bdes_planners.reduced_problem import UNIT_ROUNDOFF, Reduced
 
 
 @compiled
-def _pair_value(
-    r: FloatArray, b: FloatArray, lam: float, q0: float, first: int, second: int, horizon: int
-) -> float:
-    """Return what two arms in turn earn over ``horizon`` rounds."""
-    one = add_pull(AffineEffect(1.0, 0.0, 0.0, 0.0, 0.0), r[first], b[first], lam)
-    pairs = repeat_effect(add_pull(one, r[second], b[second], lam), horizon // 2)
-    total = pairs.slope * q0 + pairs.base
-    if horizon % 2 == 1:
-        total += r[first] * (pairs.kept * q0 + pairs.shift)
-    return float(total)
-
-
-@compiled
 def _best_pair(
     r: FloatArray, b: FloatArray, lam: float, q0: float, horizon: int
 ) -> tuple[int, int, float]:
     best_first, best_second, best = 0, 0, -1.0
     for first in range(r.size):
+        one = add_pull(AffineEffect(1.0, 0.0, 0.0, 0.0, 0.0), r[first], b[first], lam)
         for second in range(r.size):
-            value = _pair_value(r, b, lam, q0, first, second, horizon)
-            if value > best:
-                best_first, best_second, best = first, second, value
+            pairs = repeat_effect(add_pull(one, r[second], b[second], lam), horizon // 2)
+            total = pairs.slope * q0 + pairs.base
+            if horizon % 2 == 1:
+                total += r[first] * (pairs.kept * q0 + pairs.shift)
+            if total > best:
+                best_first, best_second, best = first, second, total
     return best_first, best_second, best
 
 

@@ -333,26 +333,20 @@ def value_at(lines: Lines, size: int, q: float) -> float:
 
 @compiled
 def greatest_rise(
-    upper: Lines,
-    upper_first: int,
-    upper_end: int,
-    lower: Lines,
-    lower_first: int,
-    lower_end: int,
-    high: float,
+    lines: Lines, first: int, end: int, lower_first: int, lower_end: int, high: float
 ) -> float:
-    """Return the greatest value of ``upper - lower`` over [low, high].
+    """Return how far an envelope rises above a lower one at most: both are parts of ``lines``.
 
-    Between two starts of ``lower`` the difference is convex, so the starts and ``high``
+    Between two starts of the lower one the difference is convex, so the starts and ``high``
     are the only places to look.
     """
     best = -np.inf
-    line = upper_first
+    line = first
     for piece in range(lower_first, lower_end + 1):
         own = min(piece, lower_end - 1)
-        q = lower.start[piece] if piece < lower_end else high
-        while line + 1 < upper_end and upper.start[line + 1] <= q:
+        q = lines.start[piece] if piece < lower_end else high
+        while line + 1 < end and lines.start[line + 1] <= q:
             line += 1
-        rise = upper.slope[line] * q + upper.base[line] - lower.slope[own] * q - lower.base[own]
+        rise = lines.slope[line] * q + lines.base[line] - lines.slope[own] * q - lines.base[own]
         best = max(best, rise)
     return float(best)

@@ -28,7 +28,7 @@ _MIN_INFORMATION = 1e-12
 
 
 class CandidatePlan(NamedTuple):
-    """A draw from the posterior, with a rough plan for it."""
+    """A draw from the posterior, with a plan for it."""
 
     draw: Draw
     state: float
@@ -42,6 +42,13 @@ def plan_roughly(draw: Draw, state: float, left: int) -> CandidatePlan:
     """Return a rough plan for a draw, from a state, for the rounds left."""
     value, plan = look_ahead(draw.r, draw.b, draw.lam, state, left, ROUGH_STATES, ROUGH_STEPS)
     return CandidatePlan(draw, state, value, Lookahead(*plan))
+
+
+def plan_finely(rough: CandidatePlan, left: int) -> CandidatePlan:
+    """Return a plan for the same draw on a finer grid."""
+    draw = rough.draw
+    value, plan = look_ahead(draw.r, draw.b, draw.lam, rough.state, left)
+    return CandidatePlan(draw, rough.state, value, Lookahead(*plan))
 
 
 def choose_plan(candidates: Sequence[CandidatePlan], lam: float, left: int) -> int:

@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import field, frozen
 from attrs.validators import ge, gt, le, lt, optional
 from numpy.random import Generator
 from numpy.typing import NDArray
@@ -26,8 +26,13 @@ from bdes_policies.exploration.phased_policy import MAX_BLOCK
 from bdes_policies.exploration.phases import check_rewards
 from bdes_policies.posterior.deviates import CorrelatedDeviates
 from bdes_policies.posterior.estimating import Posterior
-from bdes_policies.posterior.information_gain import CandidatePlan, choose_plan, plan_roughly
-from bdes_policies.posterior.lookahead import Lookahead, follow, look_ahead
+from bdes_policies.posterior.information_gain import (
+    CandidatePlan,
+    choose_plan,
+    plan_finely,
+    plan_roughly,
+)
+from bdes_policies.posterior.lookahead import follow
 from bdes_policies.posterior.modes import Draw, RatePrior
 
 _MIN_ROUNDS = 2
@@ -128,24 +133,10 @@ class PullHistory:
         stop = self.size + arms.size
         if stop > self._arms.size:
             room = max(2 * self._arms.size, stop)
-            self._arms = np.concatenate([self.arms, np.empty(room - self.size, dtype=np.int64)])
-            self._rewards = np.concatenate(
-                [self.rewards, np.empty(room - self.size, dtype=np.float32)]
-            )
+            self._arms, self._rewards = np.resize(self._arms, room), np.resize(self._rewards, room)
         self._arms[self.size : stop] = arms
         self._rewards[self.size : stop] = rewards
         self.size = stop
-
-
-@define(eq=False)
-class _ActivePlan:
-    """The plan that is being followed."""
-
-    draw: Draw
-    state: float
-    value: float
-    """Expected reward per round."""
-    plan: Lookahead
 
 
 class PosteriorPolicy:
@@ -164,31 +155,31 @@ class PosteriorPolicy:
         )
         self._history = PullHistory()
         self._block = np.empty(0, dtype=np.int64)
-        self._n_told = self._asked = 0
+        self._n_observed = self._asked = 0
         self._plays = np.zeros(problem.n_arms, dtype=np.int64)
         self._fit_at = 0
         self._deviates = CorrelatedDeviates(config.draws, problem.n_arms, rng)
         self._n_fits = 0
         self._n_plans = 0
-        self._active: _ActivePlan | None = None
+        self._active: CandidatePlan | None = None
         self._snapshots: list[tuple[int, FloatArray, FloatArray, FloatArray]] = []
 
     # -- Policy ------------------------------------------------------------------------------
 
     def ask(self, limit: int) -> IntArray:
         """Return the next arms of the plan, or of a new one."""
-        if self._n_told == self._block.size:
+        if self._n_observed == self._block.size:
             self._next_block()
-        self._asked = n = min(limit, self._block.size - self._n_told, MAX_BLOCK)
-        return self._block[self._n_told : self._n_told + n].copy()
+        self._asked = n = min(limit, self._block.size - self._n_observed, MAX_BLOCK)
+        return self._block[self._n_observed : self._n_observed + n].copy()
 
     def tell(self, rewards: FloatArray) -> None:
         """Append the rewards to the history."""
         check_rewards(rewards, self._asked)
         if not ((rewards >= 0) & (rewards <= 1)).all():
             raise InvalidValueError(f"rewards must lie in [0, 1], got {rewards.tolist()[:5]!r}")
-        self._history.add(self._block[self._n_told : self._n_told + rewards.size], rewards)
-        self._n_told += rewards.size
+        self._history.add(self._block[self._n_observed : self._n_observed + rewards.size], rewards)
+        self._n_observed += rewards.size
         self._asked = 0
 
     # -- epochs -----------------------------------------------------------------------------
@@ -218,8 +209,8 @@ class PosteriorPolicy:
         self._follow(block[:n], active)
         self._n_plans += 1
 
-    def _follow(self, block: IntArray, active: _ActivePlan | None) -> None:
-        self._block, self._active, self._n_told = block, active, 0
+    def _follow(self, block: IntArray, active: CandidatePlan | None) -> None:
+        self._block, self._active, self._n_observed = block, active, 0
 
     def _underplayed_arm(self, t: int) -> int | None:
         """Return an arm that was played too little to be given up, or None.
@@ -249,7 +240,7 @@ class PosteriorPolicy:
         if not self._snapshots or self._history.size >= 2 * self._snapshots[-1][0]:
             self._snapshots.append(self._estimates())
 
-    def _choose(self, left: int) -> _ActivePlan:
+    def _choose(self, left: int) -> CandidatePlan:
         """Return the plan to follow.
 
         Where the state may have moved: the optimistic candidate of the highest value, if with its
@@ -261,16 +252,16 @@ class PosteriorPolicy:
         draws = self._posterior.draws(deviates, self._rng, self._config.width, left)
         candidates = [plan_roughly(draw, self._now(draw, state), left) for draw, state in draws]
         if not self._posterior.may_have_moved:
-            return _plan_finely(max(candidates, key=lambda one: one.value), left)
+            return plan_finely(max(candidates, key=lambda one: one.value), left)
         optimistic, worth = None, sum(one.value for one in candidates) / len(candidates)
         for draw, state, price in self._posterior.optimistic_candidates(left):
             one = plan_roughly(draw, self._now(draw, state), left)
             if (1 - price) * one.value > worth:
                 optimistic, worth = one, (1 - price) * one.value
         if optimistic is not None:
-            return _plan_finely(optimistic, left)
+            return plan_finely(optimistic, left)
         chosen = choose_plan(candidates, self._posterior.rate_of_change, left)
-        return _plan_finely(candidates[chosen], left)
+        return plan_finely(candidates[chosen], left)
 
     def _now(self, draw: Draw, state: float) -> float:
         """Return the state after the pulls made since the fit, if this draw is true."""
@@ -307,7 +298,7 @@ class PosteriorPolicy:
             shown[f"lam_{name}_over_time"] = over_time[:, -1]
         return shown if self._active is None else shown | self._planned(self._active)
 
-    def _planned(self, active: _ActivePlan) -> dict[str, DiagnosticValue]:
+    def _planned(self, active: CandidatePlan) -> dict[str, DiagnosticValue]:
         steps = _SHOWN_STEPS
         if active.plan.to_the_end:
             steps = min(steps, active.plan.values.shape[0] - 1)
@@ -324,12 +315,6 @@ class PosteriorPolicy:
             "cycle": _cycle(arms[:: active.plan.rounds]),
             "cycle_rounds": active.plan.rounds,
         }
-
-
-def _plan_finely(one: CandidatePlan, left: int) -> _ActivePlan:
-    """Return a plan for the same draw on a finer grid."""
-    value, plan = look_ahead(one.draw.r, one.draw.b, one.draw.lam, one.state, left)
-    return _ActivePlan(one.draw, one.state, value, Lookahead(*plan))
 
 
 @compiled

@@ -8,11 +8,7 @@ import pytest
 from bdes_framework import Instance, Plan, Schedule, Segment
 from bdes_planners.certified import Certified
 from bdes_planners.exact import Exact
-from tests.support.planner_oracles import (
-    clickbait_arms,
-    random_arms,
-    table_for_rate_one,
-)
+from tests.support.planner_oracles import clickbait_arms, random_arms, table_for_rate_one
 
 MAKERS = {"random": random_arms, "clickbait": clickbait_arms}
 

@@ -200,9 +200,7 @@ def test_choose_plan_compares_a_quarter_of_1_over_lam(lam: float, left: int) -> 
     assert (as_if_short >= 11) == (span == 96)
 
 
-def test_plans_are_compared_if_any_mode_moves(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_plans_are_compared_if_any_mode_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while the likeliest one does not."""
     rates = [0.0]
 
