@@ -294,13 +294,12 @@ def _make_fit(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode)
     deviations = _root_of_inverse(mode.precision)
     covariance: FloatArray = deviations @ deviations.T
     natural = np.zeros((2 * n + 1, 2 * n + 1))
-    free = coordinates.free
     inner = slopes @ covariance @ slopes.T
-    natural[np.ix_(free, free)] = inner
+    natural[: theta.size, : theta.size] = inner
     ends = intervals(coordinates, theta, np.sqrt(np.diag(inner)))
     widen_by_profiles(ends, log, coordinates, mode, covariance)
     step = slopes @ covariance @ without_flat_prior(mode, coordinates).score
-    goodness, states = check_fit(log, instance, free, inner, step)
+    goodness, states = check_fit(log, instance, inner, step)
     pulls, _ = log.totals()
     played = int((pulls > 0).sum())
     n_parameters = 2 * played + coordinates.size - 2 * n

@@ -82,11 +82,11 @@ class States:
 
 
 def check_fit(
-    log: Log, instance: Instance, free: IntArray, covariance: FloatArray, step: FloatArray
+    log: Log, instance: Instance, covariance: FloatArray, step: FloatArray
 ) -> tuple[GoodnessOfFit, States]:
     """Bin the rows of a log by what the fitted instance predicts.
 
-    ``covariance`` is that of the parameters named by ``free``, among r, b, lam and q0; ``step``
+    ``covariance`` is that of the free parameters: of r, b and, if it was estimated, lam; ``step``
     leads from them to where the likelihood is largest.
     """
     at = (instance.r, instance.b, instance.lam, instance.q0)
@@ -100,8 +100,8 @@ def check_fit(
     memory = fresh_state(log.n_arms, instance.q0)
     _sum_bins(log.arms, log.rewards, log.starts, *at, memory, bin_of, sums, slopes)
     rows, predicted, observed, variance, impossible = sums.T
-    differences = observed - predicted - slopes[:, free] @ step
-    statistic, freedom = _chi_square(differences, variance, slopes[:, free], covariance)
+    differences = observed - predicted - slopes[:, : step.size] @ step
+    statistic, freedom = _chi_square(differences, variance, slopes[:, : step.size], covariance)
     found = GoodnessOfFit(
         rows=rows,
         predicted=predicted / rows,

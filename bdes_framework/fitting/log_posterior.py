@@ -46,10 +46,10 @@ def objective_at(log: Log, coordinates: Coordinates, theta: FloatArray) -> float
 
 def mode_at(log: Log, coordinates: Coordinates, theta: FloatArray) -> Mode:
     """Return the log-posterior and its derivatives at some coordinates, from one sweep."""
-    at, free = coordinates.instance(theta), coordinates.free
+    at, n = coordinates.instance(theta), coordinates.size
     found = sweep_likelihood(log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0)
-    information = found.information[np.ix_(free, free)]
-    slope, precision = coordinates.pulled_back(theta, found.score[free], information)
+    information = found.information[:n, :n]
+    slope, precision = coordinates.pulled_back(theta, found.score[:n], information)
     return Mode(
         theta=theta,
         log_likelihood=found.value,

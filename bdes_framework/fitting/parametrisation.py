@@ -13,7 +13,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.arrays import FloatArray
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.model.instance import Instance, as_rate
@@ -100,11 +100,6 @@ class Coordinates:
     def size(self) -> int:
         """How many coordinates there are."""
         return 2 * self.n_arms + isinstance(self.lam, RatePrediction)
-
-    @property
-    def free(self) -> IntArray:
-        """Where they stand among the parameters ``r, b, lam, q0`` of a likelihood."""
-        return np.arange(self.size)
 
     @property
     def peak(self) -> float:
