@@ -89,19 +89,23 @@ def check_fit(
     ``covariance`` is that of the free parameters: of r, b and, if it was estimated, lam; ``step``
     leads from them to where the likelihood is largest.
     """
-    at = (instance.r, instance.b, instance.lam, instance.q0)
-    fine_bins, moments = np.zeros(_N_FINE_BINS, dtype=np.int64), np.zeros(2)
-    _count_fine_bins(log.arms, log.starts, *at, fine_bins, moments)
-    mean = float(moments[0]) / log.n_rows
-    deviation = math.sqrt(max(0.0, float(moments[1]) / log.n_rows - mean**2))
-    bin_of, n_bins = _bins(fine_bins)
-    sums = np.zeros((n_bins, 5))
-    slopes = np.zeros((n_bins, 2 * log.n_arms + 2))
+    sums, slopes = np.zeros((_N_FINE_BINS, 7)), np.zeros((_N_FINE_BINS, 2 * log.n_arms + 2))
     memory = fresh_state(log.n_arms, instance.q0)
-    _sum_bins(log.arms, log.rewards, log.starts, *at, memory, bin_of, sums, slopes)
-    rows, predicted, observed, variance, impossible = sums.T
-    differences = observed - predicted - slopes[:, : step.size] @ step
-    statistic, freedom = _chi_square(differences, variance, slopes[:, : step.size], covariance)
+    at = (instance.r, instance.b, instance.lam, instance.q0)
+    _sum_fine_bins(log.arms, log.rewards, log.starts, *at, memory, sums, slopes)
+    # Neighbouring fine bins are joined into bins of about equally many rows.
+    sums, slopes = sums[sums[:, 0] > 0], slopes[sums[:, 0] > 0]
+    before = np.cumsum(sums[:, 0]) - sums[:, 0]
+    wanted = np.minimum(before * N_BINS // log.n_rows, N_BINS - 1)
+    _, firsts = np.unique(wanted, return_index=True)
+    rows, predicted, observed, variance, impossible, states, squares = np.add.reduceat(
+        sums, firsts
+    ).T
+    slopes = np.add.reduceat(slopes, firsts)[:, : step.size]
+    mean = float(states.sum()) / log.n_rows
+    deviation = math.sqrt(max(0.0, float(squares.sum()) / log.n_rows - mean**2))
+    differences = observed - predicted - slopes @ step
+    statistic, freedom = _chi_square(differences, variance, slopes, covariance)
     found = GoodnessOfFit(
         rows=rows,
         predicted=predicted / rows,
@@ -109,19 +113,9 @@ def check_fit(
         statistic=statistic,
         freedom=freedom,
         p_value=chi_square_tail(statistic, freedom),
-        detectable=_detectable(freedom, float(variance.sum()) * freedom / n_bins),
+        detectable=_detectable(freedom, float(variance.sum()) * freedom / rows.size),
     )
     return found, States(mean, deviation, int(impossible.sum()))
-
-
-def _bins(fine_bins: IntArray) -> tuple[IntArray, int]:
-    """Join neighbouring fine bins into at most N_BINS bins of about equally many rows."""
-    before = np.cumsum(fine_bins) - fine_bins
-    wanted = np.minimum(before * N_BINS // max(int(fine_bins.sum()), 1), N_BINS - 1)
-    used, bin_of = np.unique(wanted[fine_bins > 0], return_inverse=True)
-    whole = np.zeros(_N_FINE_BINS, dtype=np.int64)
-    whole[fine_bins > 0] = bin_of
-    return whole, used.size
 
 
 def _chi_square(
@@ -167,33 +161,7 @@ def _fine_bin(mu: float) -> int:
 
 
 @compiled
-def _count_fine_bins(
-    arms: AnyIntArray,
-    starts: IntArray,
-    r: FloatArray,
-    b: FloatArray,
-    lam: float,
-    q0: float,
-    fine_bins: IntArray,
-    moments: FloatArray,
-) -> None:
-    """Count rows in fine bins of the predicted logit; sum the states and their squares."""
-    q = q0
-    following = 0
-    for t in range(arms.size):
-        if following < starts.size and starts[following] == t:
-            following += 1
-            q = q0
-        arm = arms[t]
-        mu = paying_probability(r[arm], q)
-        fine_bins[_fine_bin(mu)] += 1
-        moments[0] += q
-        moments[1] += q * q
-        q = q + lam * (b[arm] - q)
-
-
-@compiled
-def _sum_bins(
+def _sum_fine_bins(
     arms: AnyIntArray,
     rewards: AnyIntArray,
     starts: IntArray,
@@ -202,11 +170,14 @@ def _sum_bins(
     lam: float,
     q0: float,
     state: FloatArray,
-    bin_of: IntArray,
     sums: FloatArray,
     slopes: FloatArray,
 ) -> None:
-    """Sum rows, predictions, rewards, variances, impossible rewards and slopes, by bin."""
+    """Sum, over the rows of each fine bin of the predicted logit, what a check needs.
+
+    ``sums`` has columns for rows, predictions, rewards, variances, impossible rewards, states and
+    squared states; ``slopes`` are those of the predictions.
+    """
     n_arms = r.size
     n = n_arms + 2
     d = state[:n].copy()
@@ -219,13 +190,15 @@ def _sum_bins(
             q = q0
         arm = arms[t]
         mu = paying_probability(r[arm], q)
-        place = bin_of[_fine_bin(mu)]
+        place = _fine_bin(mu)
         sums[place, 0] += 1.0
         sums[place, 1] += mu
         sums[place, 2] += rewards[t]
         sums[place, 3] += mu * (1.0 - mu)
         if rewards[t] == 1 and r[arm] * q < MIN_PROBABILITY:
             sums[place, 4] += 1.0
+        sums[place, 5] += q
+        sums[place, 6] += q * q
         slopes[place, arm] += q
         for j in range(n):
             slopes[place, n_arms + j] += r[arm] * d[j]

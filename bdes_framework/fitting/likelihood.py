@@ -21,9 +21,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bdes_framework._internal.arrays import FloatArray, IntArray, holds_booleans
+from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
+from bdes_framework.fitting.log import checked_rows
 from bdes_framework.model.compiling import compiled
 from bdes_framework.model.instance import Instance
 
@@ -102,13 +103,13 @@ def likelihood_of(
     >>> round(found.value, 6) == round(math.log(0.5) + math.log(1 - 0.5 * 0.75), 6)
     True
     """
-    played = _rows("arms", arms, "iu", instance.n_arms - 1)
-    paid = _rows("rewards", rewards, "biuf", 1)
+    played = _swept_rows("arms", arms, "iu", instance.n_arms - 1)
+    paid = _swept_rows("rewards", rewards, "biuf", 1)
     if played.size != paid.size:
         raise InvalidValueError(
             f"need one reward per arm pulled, got {paid.size} for {played.size}"
         )
-    begins = _rows("starts", () if starts is None else starts, "iu", played.size - 1)
+    begins = _swept_rows("starts", () if starts is None else starts, "iu", played.size - 1)
     if (np.diff(begins) <= 0).any():
         raise InvalidValueError(f"starts must increase, got {quoted(starts)}")
     if state is not None and not _is_state(state, instance.n_arms):
@@ -135,22 +136,9 @@ def sweep_likelihood(
     return Likelihood(value, score, information)
 
 
-def _rows(what: str, values: _Rows, kinds: str, largest: float) -> NDArray[Any]:
-    """Return one number per row, from 0 to the largest, or raise: a sweep checks nothing."""
-    try:
-        array = np.asarray(values)
-    except (TypeError, ValueError):  # rows of different lengths
-        array = np.array(None)
-    if array.size == 0 and array.ndim == 1:
-        array = array.astype(np.int64)  # an empty list is one of floats to numpy
-    mixed = "b" not in kinds and holds_booleans(values)
-    if array.ndim != 1 or array.dtype.kind not in kinds or mixed:
-        number = "whole number" if kinds == "iu" else "number"
-        raise InvalidValueError(f"{what}: expected one {number} per row, got {quoted(values)}")
-    if array.size and not 0 <= array.min() <= array.max() <= largest:  # nor is it with NaN
-        row = int(np.argmin((array >= 0) & (array <= largest)))
-        allowed = f"a number from 0 to {largest}" if largest >= 0 else "nothing, without rows"
-        raise InvalidValueError(f"{what}, row {row}: expected {allowed}, got {array[row]}")
+def _swept_rows(what: str, values: _Rows, kinds: str, largest: float) -> NDArray[Any]:
+    """Return checked numbers of a dtype that sweeps are compiled for: a sweep checks nothing."""
+    array = checked_rows(what, values, kinds, largest)
     if array.dtype in _SWEPT:
         return array
     return array.astype(np.float64 if array.dtype.kind == "f" else np.int64)

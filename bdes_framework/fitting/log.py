@@ -11,7 +11,7 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
-from bdes_framework._internal.arrays import IntArray
+from bdes_framework._internal.arrays import IntArray, holds_booleans
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
 
@@ -24,7 +24,7 @@ Rows: TypeAlias = Sequence[int] | NDArray[Any]
 _Number = TypeVar("_Number", bound=np.generic)
 
 
-def _as_array(values: ArrayLike) -> NDArray[Any]:
+def _as_array(values: Any) -> NDArray[Any]:
     """Return an array, of dtype object where no other can be made."""
     try:
         return np.asarray(values)
@@ -32,21 +32,28 @@ def _as_array(values: ArrayLike) -> NDArray[Any]:
         return np.array(None)
 
 
-def _as_whole(values: Rows, largest: int, what: str) -> NDArray[Any]:
-    """Return whole numbers from 0 to ``largest``, or raise, naming the row."""
+def checked_rows(
+    what: str, values: object, kinds: str, largest: float, whole: bool = False
+) -> NDArray[Any]:
+    """Return one number per row, from 0 to ``largest``, or raise, naming the first bad row.
+
+    ``kinds`` are the kinds of numpy dtypes allowed; ``whole`` allows floats that are whole.
+    """
     array = _as_array(values)
-    if array.ndim != 1 or array.dtype.kind not in "biuf":
-        raise InvalidValueError(f"{what}: expected one number per row, got {quoted(values)}")
-    if array.dtype.kind == "b":
-        array = array.astype(np.int8)
-    if array.dtype.kind != "f" and 0 <= array.min(initial=0) <= array.max(initial=0) <= largest:
-        return array  # without another array as long as the log
-    good = (array >= 0) & (array <= largest) & (array == np.floor(array))  # not true of NaN
-    if not good.all():
-        row = int(np.argmin(good))
+    if array.ndim == 1 and array.size == 0:
+        return array.astype(np.int64)  # an empty list is one of floats to numpy
+    mixed = "b" not in kinds and holds_booleans(values)
+    if array.ndim != 1 or array.dtype.kind not in kinds or mixed:
+        number = "whole number" if kinds == "iu" else "number"
+        raise InvalidValueError(f"{what}: expected one {number} per row, got {quoted(values)}")
+    broken = whole and array.dtype.kind == "f" and not (array == np.floor(array)).all()
+    if broken or not 0 <= array.min() <= array.max() <= largest:  # nor is it with NaN
+        good = (array >= 0) & (array <= largest)
+        row = int(np.argmin(good & (array == np.floor(array)) if broken else good))
+        number = "a whole number" if whole else "a number"
+        allowed = f"{number} from 0 to {largest}" if largest >= 0 else "nothing, without rows"
         raise InvalidValueError(
-            f"{what}, row {row}: expected a whole number from 0 to {largest},"
-            f" got {quoted(array[row].item())}"
+            f"{what}, row {row}: expected {allowed}, got {quoted(array[row].item())}"
         )
     return array
 
@@ -81,16 +88,18 @@ def _is_frozen(array: NDArray[Any]) -> bool:
 # Rows are kept small, and always alike, so that sweeps are compiled once.
 def _as_arms(values: Rows) -> NDArray[np.int32]:
     what = f"arms (at most {MAX_LOG_ARMS:,}, as every row costs their square)"
-    return _own(_as_whole(values, MAX_LOG_ARMS - 1, what), np.int32)
+    return _own(checked_rows(what, values, "biuf", MAX_LOG_ARMS - 1, whole=True), np.int32)
 
 
 def _as_rewards(values: Rows) -> NDArray[np.int8]:
-    return _own(_as_whole(values, 1, "rewards"), np.int8)
+    return _own(checked_rows("rewards", values, "biuf", 1, whole=True), np.int8)
 
 
 def _as_starts(values: Rows | None) -> IntArray:
     starts: Rows = [0] if values is None else values
-    return _own(_as_whole(starts, np.iinfo(np.int64).max, "starts"), np.int64)
+    return _own(
+        checked_rows("starts", starts, "biuf", np.iinfo(np.int64).max, whole=True), np.int64
+    )
 
 
 def _as_names(values: Iterable[str] | None) -> tuple[str, ...]:
