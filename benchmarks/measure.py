@@ -52,7 +52,7 @@ class CompiledC:
         subprocess.run(command, check=True)
 
     def ns_per_pull(self, n_arms: int, horizon: int) -> float:
-        """Run the loop once and return nanoseconds a pull."""
+        """Run the loop once and return nanoseconds per pull."""
         command = [str(self._binary), str(n_arms), str(horizon), "1"]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return float(done.stdout.split()[0])

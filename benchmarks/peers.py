@@ -151,7 +151,7 @@ def print_table(best: dict[str, Timing], problems: dict[str, str]) -> None:
     table = Table(title="UCB1 on 10 Bernoulli arms, single process", title_justify="left")
     for heading in ("Library", "Policy", "Version"):
         table.add_column(heading)
-    for heading in ("µs a pull", "Ratio to ours"):
+    for heading in ("µs per pull", "Ratio to ours"):
         table.add_column(heading, justify="right")
     for library in (OURS, *PEERS):
         if library.name in problems:

@@ -1,6 +1,6 @@
 """What the paper's policies cost: ``python -m benchmarks.policies`` prints a table of ratios.
 
-Blocks are asked and told without an environment, so what is measured is the policy alone;
+Arms and rewards pass in blocks without an environment, so what is measured is the policy alone;
 the planner's own time is taken out. CPU time, not wall time: other work does not count.
 ``unknown-lambda`` may end in ``exp3p``, which decides every round: then no block is long, and
 it is measured against ``exp3p`` instead, both fused and with their environment.
@@ -23,7 +23,7 @@ _RNG = np.random.default_rng(0)
 R = _RNG.random(N_ARMS)
 B = np.append(_RNG.random(N_ARMS - 1), 1.0)
 ALLOWED = 5.0
-"""Nanoseconds a pull, beside one millisecond."""
+"""Nanoseconds per pull, beside one millisecond."""
 
 planning = 0.0
 """Seconds spent in planners."""
@@ -96,7 +96,7 @@ def overhead_rows(plugins: bdes.Plugins) -> list[Row]:
         figure = (own - 1e-3) / MILLION * 1e9
         name = f"{ref['use']}, {ref['tuning']}" if "tuning" in ref else str(ref["use"])
         rows.append(
-            Row(f"{name}, lam = {lam:g}: ns a pull beside 1 ms", f"{own * 1e3:.2f} ms", "-",
+            Row(f"{name}, lam = {lam:g}: ns per pull beside 1 ms", f"{own * 1e3:.2f} ms", "-",
                 figure, ALLOWED)
         )  # fmt: skip
     return rows

@@ -1,4 +1,4 @@
-"""What a report weighs and costs: ``python -m benchmarks.reports``, 2,000 cells of 8 policies."""
+"""Size and time of a report: ``python -m benchmarks.reports``, 2,000 cells of 8 policies."""
 
 import sys
 import tempfile
@@ -42,9 +42,9 @@ def main() -> None:
         run.close()
     rows = [
         Row("a report of 2,000 cells, MB", f"{size / 1e6:.2f} MB", "-", size / 1e6, 5),
-        Row("its weight over that of the vega script", f"{size / 1e6:.2f} MB",
+        Row("its size over that of the vega script", f"{size / 1e6:.2f} MB",
             f"{script / 1e6:.2f} MB", size / script, 5),
-        Row("making it, a cell, ms", f"{each * 1e3:.2f} ms", "-", each * 1e3, 5),
+        Row("making it, per cell, ms", f"{each * 1e3:.2f} ms", "-", each * 1e3, 5),
     ]  # fmt: skip
     sys.exit(0 if print_rows("Reports", rows) else 1)
 

@@ -158,7 +158,7 @@ def overhead_rows() -> list[Row]:
     best = best_seconds({"bare": bare, "simulated": simulated}, repeats=20)
     extra = (best["simulated"] - best["bare"]) / rounds * 1e6
     return [
-        Row("simulate over a bare loop, µs a round", f"{best['simulated'] / rounds * 1e6:.2f} µs",
+        Row("simulate over a bare loop, µs per round", f"{best['simulated'] / rounds * 1e6:.2f} µs",
             f"{best['bare'] / rounds * 1e6:.2f} µs", extra, 2)
     ]  # fmt: skip
 

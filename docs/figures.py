@@ -28,7 +28,7 @@ SCHEDULES = {
     "two of quality, then click-bait": [1, 1, 0],
 }
 STYLE: dict[str, Any] = {"font": "sans-serif", "background": "white"}
-# Okabe and Ito's palette: told apart by people who do not see all colours.
+# Okabe and Ito's palette, which colour-blind people can tell apart.
 RED, BLUE, GREEN, ORANGE, SKY = "#D55E00", "#0072B2", "#009E73", "#E69F00", "#56B4E9"
 
 

@@ -126,7 +126,7 @@ LOWEST, HIGHEST = 1, 6
 
 
 def chart(measured: list[Measured]) -> alt.ConcatChart:
-    """Return mean regret against the horizon, one panel a regime, every line with its name."""
+    """Return mean regret against the horizon, one panel per regime, every line with its name."""
     panels = [
         _panel(title, [row for row in measured if _panel_of(row) == key])
         for key, title in TITLES.items()

@@ -87,7 +87,7 @@ READINGS = {
 
 
 def figure_2(rows: Sequence[FigureRow], instance: str) -> alt.TopLevelMixin:
-    """DES regret above, external regret below, over time: one column a policy, one line a lam."""
+    """DES regret above, external below, over time: one column per policy, one line per lam."""
     panels = [_over_time(rows, instance, reading, title) for reading, title in READINGS.items()]
     return _finished(alt.vconcat(*panels, spacing=18))
 
@@ -202,7 +202,7 @@ def _rates(rows: Sequence[TableRow], title: str) -> alt.LayerChart | alt.FacetCh
 
 
 def headline(rows: Sequence[HeadlineRow]) -> alt.TopLevelMixin:
-    """The share of the best sequence's reward, by lam: one line a policy, named at its end."""
+    """The share of the best sequence's reward, by lam: one line per policy, named at its end."""
     lams = list(dict.fromkeys(row.lam for row in rows))
     x = alt.X("lam:O", sort=lams, title="evolution rate lam", axis=alt.Axis(labelAngle=0))
     colour = alt.Color(

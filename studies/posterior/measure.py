@@ -35,7 +35,7 @@ QUARTER = ("T^-0.75", "0.01", "0.1", "0.5", "0.9", "1-1/sqrt(T)", "1")
 
 @frozen
 class Row:
-    """Regret of some policies on one kind of instance: a row a policy, a column an instance."""
+    """Regret on one kind of instance: one array per policy, one value per instance."""
 
     kind: str
     lam: str
