@@ -84,7 +84,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Package:
     return Package(tmp_path)
 
 
-def test_a_changed_callee_is_compiled_into_its_callers_anew(package: Package) -> None:
+def test_a_changed_callee_recompiles_its_callers(package: Package) -> None:
     assert package.run() == [111.0, 1]
     before = package.cached()
     assert before
@@ -98,7 +98,7 @@ def test_a_changed_callee_is_compiled_into_its_callers_anew(package: Package) ->
     assert package.run() == [122.0, 0]
 
 
-def test_a_changed_constant_of_another_file_is_compiled_in_anew(package: Package) -> None:
+def test_a_changed_constant_recompiles_its_users(package: Package) -> None:
     assert package.run() == [111.0, 1]
     package.replace("constants", "OFFSET = 0.0", "OFFSET = 0.5")
     assert package.run() == [111.5, 1]
@@ -124,18 +124,18 @@ def test_a_damaged_cache_is_made_anew(package: Package, kind: str, damage: bytes
     assert package.run() == [111.0, 0]
 
 
-def test_with_the_compiler_switched_off_functions_stay_as_they_are(package: Package) -> None:
+def test_compiled_without_jit_returns_the_function(package: Package) -> None:
     code = RUN.replace("sum(caller.stats.cache_misses.values())", "int(hasattr(caller, 'stats'))")
     assert package.run(code, NUMBA_DISABLE_JIT="1") == [111.0, 0]
 
 
-def test_functions_without_a_file_are_compiled_without_a_cache(package: Package) -> None:
+def test_functions_without_a_file_are_not_cached(package: Package) -> None:
     typed = "from bdes_framework import compiled\n@compiled\ndef twice(x): return 2 * x\n"
     assert package.run(typed + "print(twice(3))") == [6.0]
     assert package.run(f"exec({typed!r})\nprint(twice(3))") == [6.0]
 
 
-def test_a_caller_of_a_function_without_a_file_is_not_cached(package: Package) -> None:
+def test_callers_of_such_functions_are_not_cached(package: Package) -> None:
     package.replace("callee", "from cached_package.deep import deep", "deep = None")
     code = """
 from bdes_framework import compiled
@@ -158,7 +158,7 @@ def test_nowhere_to_write_means_no_cache(package: Package) -> None:
     assert package.cached() == {}
 
 
-def test_a_numba_whose_cache_is_built_differently_is_used_without_it(
+def test_an_unknown_kind_of_cache_is_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Strange:

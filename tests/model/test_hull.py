@@ -36,7 +36,7 @@ def exact_hull(r: FloatArray, b: FloatArray) -> list[int]:
     return kept
 
 
-def test_hull_is_exact_where_arms_are_nearly_collinear() -> None:
+def test_hull_is_exact_for_nearly_collinear_arms() -> None:
     rng = np.random.default_rng(1)
     scales = [1.0, 1e-200, 1e200]
     for trial in range(400):

@@ -244,7 +244,7 @@ def test_problem_rejects_bad_values(wrong: dict[str, Any]) -> None:
         Problem(**({"n_arms": 3, "horizon": 10} | wrong))
 
 
-def test_a_benchmark_follows_its_plan_s_own_schedule() -> None:
+def test_a_benchmark_follows_its_plan() -> None:
     instance = Instance([0.9, 0.3], [0.1, 1.0], 0.3)
     schedule = Schedule([Segment([1]), Segment([0, 1, 1], 40), Segment([0, 0])])
     plan = Plan(schedule, instance.value(schedule), 1e9)
@@ -256,6 +256,6 @@ def test_a_benchmark_follows_its_plan_s_own_schedule() -> None:
     assert benchmark.upper_bound == 1e9
 
 
-def test_a_plan_s_gap_is_relative_to_its_upper_bound() -> None:
+def test_a_gap_is_relative_to_the_upper_bound() -> None:
     assert Plan(Schedule.of([0]), 9.0, 10.0).gap == pytest.approx(0.1)
     assert Plan(Schedule.of([0]), 0.0, 0.0).gap == 0.0

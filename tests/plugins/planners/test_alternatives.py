@@ -54,7 +54,7 @@ def test_best_cycle_is_the_best_of_all(horizon: int) -> None:
         assert value == pytest.approx(best, rel=1e-11, abs=1e-300)
 
 
-def test_best_cycle_may_need_an_arm_inside_the_hull() -> None:
+def test_best_cycle_may_need_arms_inside_the_hull() -> None:
     """Free schedules never need the middle arm; a cycle of one arm needs nothing else."""
     instance = Instance([1.0, 0.49, 0.0], [0.0, 0.49, 1.0], 0.5)
     assert set(BestCycle(length=1).plan(instance, 1000).arms.tolist()) == {1}
@@ -82,7 +82,7 @@ def test_bounds_hold_for_brute_force() -> None:
 
 @pytest.mark.parametrize("lam", [0.9, 0.1, 0.01, 1e-4])
 @pytest.mark.parametrize("maker", [random_arms, clickbait_arms])
-def test_potential_bound_is_useful_over_5000_rounds(lam: float, maker: Maker) -> None:
+def test_potential_bound_is_useful_at_length(lam: float, maker: Maker) -> None:
     instance = Instance(*maker(4, 20), lam)
     best = Certified().plan(instance, 5000).value
     assert best <= potential_bound(instance, 5000) <= 2.5 * best

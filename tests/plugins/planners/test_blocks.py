@@ -17,7 +17,7 @@ from tests.support.planner_oracles import clickbait_arms
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_no_sequence_beats_a_block_by_more_than_loss(seed: int) -> None:
+def test_no_sequence_beats_a_block_beyond_loss(seed: int) -> None:
     """All sequences of 8 pulls, over states and over convex functions of the state after."""
     problem = reduce(Instance(*clickbait_arms(seed, 3), 1e-4, q0=0.8))
     step = block_step(problem, 2048 * 8, 1e-4, (problem.low, problem.high))

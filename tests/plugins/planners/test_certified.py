@@ -184,7 +184,7 @@ def test_out_of_work_tiny_rates_are_bounded(horizon: int, work: int) -> None:
 
 
 @pytest.mark.parametrize("horizon", [10, 5000, 10**6])
-def test_a_rate_whose_inverse_is_no_float_is_planned(horizon: int) -> None:
+def test_a_rate_without_a_float_inverse_is_planned(horizon: int) -> None:
     """The state never moves by anything a float can show, so the largest r is best."""
     plan = Certified().plan(Instance([0.9, 0.3], [0.1, 1.0], 1e-309, 1.0), horizon)
     assert plan.value == pytest.approx(0.9 * horizon, rel=1e-12)

@@ -192,7 +192,7 @@ def test_end_states_of_no_use_are_not_explored() -> None:
     assert (scatter(1) < 1e-3).all()
 
 
-def test_draws_come_closer_to_the_mode_near_the_end() -> None:
+def test_draws_narrow_as_the_end_comes_nearer() -> None:
     log = Sampled(0.01, 8, 400)
     normal = log.rng.standard_normal((300, 7))
     early, late, last = (
@@ -365,13 +365,13 @@ def plays_after(rounds: int, lam: float, horizon: int) -> IntArray:
     return np.bincount(played.arms, minlength=4)
 
 
-def test_only_moving_states_keep_arms_from_being_given_up() -> None:
+def test_where_states_move_no_arm_is_given_up_early() -> None:
     assert plays_after(1_000, 0.3, 20_000).min() >= 2 * math.log(20_000)
     assert plays_after(40, 0.3, 20_000).min() <= 10  # but not all at once
     assert plays_after(1_000, 1e-9, 20_000).min() < 10  # as Thompson sampling does
 
 
-def test_it_shows_estimates_over_time_and_its_cycle() -> None:
+def test_it_shows_estimates_over_time_and_a_cycle() -> None:
     instance = Instance([1.0, 0.1], [0.0, 1.0], 1.0)
     played = play(build("posterior", Problem(2, 3_000)), instance, 2_900)
     shown = played.diagnostics
