@@ -22,7 +22,7 @@ from bdes_framework.model.schedule import Schedule
 
 
 class Kind(str, Enum):
-    """The kinds of thing a plugin can register."""
+    """What a plugin can register."""
 
     ENVIRONMENT = "environment"
     POLICY = "policy"
@@ -136,7 +136,7 @@ class Benchmark:
 
     @classmethod
     def from_plan(cls, plan: Plan, instance: Instance, checkpoints: IntArray) -> "Benchmark":
-        """Follow a plan's own schedule, noting its expected reward at the checkpoints.
+        """Return the expected reward of a plan's schedule at the checkpoints.
 
         Raises
         ------
@@ -191,7 +191,7 @@ def _check_value(plan: Plan, earned: float) -> None:
 
 @runtime_checkable
 class Environment(Protocol):
-    """Returns the rewards of the arms pulled. Built with its seed, used once; there is no reset.
+    """Pays rewards for arms pulled. Built with its seed, used once; there is no reset.
 
     Pulling in one block or in several gives the same rewards: random numbers belong to the
     round, not to the call.
@@ -293,7 +293,7 @@ class HasDiagnostics(Protocol):
     """A policy that reports its estimates, phases and decisions."""
 
     def diagnostics(self) -> Diagnostics:
-        """Return names and scalars, strings or small arrays, as of now."""
+        """Return the current values by name: scalars, strings or small arrays."""
 
 
 @runtime_checkable
@@ -355,11 +355,11 @@ EngineRef: TypeAlias = Annotated[Reference, Kind.ENGINE]
 
 
 class BuildContext(Protocol):
-    """What a factory is given beside its config, and the only way to other plugins."""
+    """Random streams and other plugins for a factory: all it is given beside its config."""
 
     @property
     def rng(self) -> Generator:
-        """The random stream of what is being built; always the same generator object."""
+        """Random stream of what is being built; always the same generator object."""
 
     def stream(self, name: str) -> Generator:
         """Return a further random stream, independent of ``rng`` and of other names."""
@@ -375,7 +375,7 @@ class BuildContext(Protocol):
 
 
 class PolicyContext(BuildContext, Protocol):
-    """What a policy's factory is given: also the problem, and other policies."""
+    """The context of a policy's factory: also the problem, and other policies."""
 
     @property
     def problem(self) -> Problem:

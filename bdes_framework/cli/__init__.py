@@ -32,7 +32,7 @@ _OWN_COMMANDS = {
 
 
 class _Commands(click.Group):
-    """Lists commands from a table and from metadata; imports one only when it is called."""
+    """Commands of ours and of other distributions, each imported only when called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*_OWN_COMMANDS, *sorted(set(_foreign_commands()) - set(_OWN_COMMANDS))]
@@ -117,7 +117,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 the work failed, 2 the request was wrong."""
+    """Run ``bdes``. Exit codes: 0 done, 1 the work failed, 2 the request was wrong."""
     warnings.showwarning = _show_warning
     try:
         bdes.main(prog_name="bdes", standalone_mode=False)

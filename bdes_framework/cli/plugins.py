@@ -85,7 +85,7 @@ def _widths(loaded: Plugins) -> tuple[int, int]:
 
 
 def _list_plugin(console: Console, status: PluginStatus, widths: tuple[int, int]) -> None:
-    """Print one plugin as a heading and a table of what it registered, or of why not."""
+    """Print one plugin: a heading, and what it registered or why it failed."""
     console.print(
         Text.assemble(
             (ascii_controls(status.name), "bold"),
@@ -139,7 +139,7 @@ def _show_entry(console: Console, entry: Entry) -> None:
 
 
 def _print_paragraph(console: Console, text: str) -> None:
-    """Print a paragraph, or an item of a list with its lines set in behind its mark."""
+    """Print a paragraph, or a list item with a hanging indent."""
     mark, _, rest = text.partition(" ")
     if not LIST_ITEM.match(text):
         console.print(_safe(text))
@@ -162,5 +162,5 @@ def _show_plugin(console: Console, status: PluginStatus) -> None:
 
 
 def _safe(text: str) -> Text:
-    """Return other people's text as plain text: no markup, no control characters."""
+    """Return text of plugins without markup and control characters."""
     return Text(ascii_controls(text))

@@ -1,4 +1,4 @@
-"""``bdes init`` and ``bdes schema``: a file to start from, and help for editors."""
+"""``bdes init`` writes a first experiment file; ``bdes schema`` prints its JSON Schema."""
 
 import json
 from importlib.resources import files
@@ -42,6 +42,6 @@ def _policies(plugins: Plugins) -> str:
 @click.command()
 @plugin_options
 def schema(config: Path | None, modules: tuple[str, ...], disabled: tuple[str, ...]) -> None:
-    """Print a JSON Schema of the experiment file, made from the plugins that are installed."""
+    """Print a JSON Schema of the experiment file, made from the installed plugins."""
     plugins = chosen_plugins(config, modules, disabled)
     click.echo(json.dumps(experiment_schema(plugins), indent=2))

@@ -28,7 +28,7 @@ class Axis(NamedTuple):
 
 @frozen
 class Source:
-    """One table of the file: what it uses, its label, and its parameters as axes."""
+    """An environment or policy of the file: its entry, label and parameters as axes."""
 
     kind: Kind
     path: str
@@ -38,11 +38,11 @@ class Source:
 
     @property
     def size(self) -> int:
-        """How many variants there are."""
+        """Number of variants."""
         return math.prod(len(axis.values) for axis in self.axes)
 
     def variants(self) -> Iterator[tuple[str, dict[str, object]]]:
-        """Yield every combination, with a label that tells it from the others."""
+        """Yield the label and the values of every variant."""
         varying = [axis.name for axis in self.axes if len(axis.values) > 1]
         for values in itertools.product(*(axis.values for axis in self.axes)):
             chosen = dict(zip((axis.name for axis in self.axes), values, strict=True))
@@ -53,7 +53,7 @@ class Source:
 def axes_of(
     entry: Entry, table: Mapping[str, object], path: str
 ) -> tuple[tuple[Axis, ...], list[Mistake]]:
-    """Return a table's parameters as axes, and what is wrong with their lists."""
+    """Return a table's parameters as axes of its grid, and the mistakes in their lists."""
     kinds = ct.field_types(entry.config)
     axes: list[Axis] = []
     for name, value in table.items():
@@ -72,7 +72,7 @@ def axes_of(
 
 
 def duplicate_labels(sources: Sequence[Source]) -> Iterator[Mistake]:
-    """Yield where two variants share a label: their results would be one row of every table."""
+    """Yield a mistake for each label that two variants share."""
     owners: dict[str, Source] = {}
     for source in sources:
         reported: set[str] = set()
@@ -128,7 +128,7 @@ def _inner(value: object) -> str:
 
 
 def _normal(value: object) -> object:
-    """Return 1 as 1.0 and a table with its keys in order: in a grid they are the same."""
+    """Return integers as floats and tables with sorted keys, to compare values of a grid."""
     if isinstance(value, Mapping):
         return {key: _normal(value[key]) for key in sorted(value)}
     return float(value) if type(value) is int and abs(value) < 2**53 else value
@@ -137,7 +137,7 @@ def _normal(value: object) -> object:
 def formula_value(
     text: str, path: str, horizon: int, n_arms: int | None, kind: ct.ConfigType
 ) -> float | int:
-    """Compute a formula, rounded where only an integer will do."""
+    """Return the value of a formula, rounded where the parameter is an integer."""
     try:
         value = evaluate(text, horizon, n_arms)
     except InvalidValueError as error:

@@ -1,4 +1,4 @@
-"""A JSON Schema of the experiment file, built from the plugins that are loaded."""
+"""JSON Schema of experiment files, made from the config classes of loaded plugins."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -62,10 +62,10 @@ _ARMS_LIMITS: Mapping[str, Schema] = {
 
 
 def experiment_schema(plugins: Plugins) -> Schema:
-    """Return the schema; a reference to a plugin becomes a choice among what is registered.
+    """Return the schema of an experiment file: names, types and the file's own limits.
 
-    It knows names, types and the file's own limits. What a plugin's own code demands of a
-    value, only the plugin knows; ``bdes check`` asks it.
+    A reference to a plugin becomes a choice among what is registered. The validators of
+    plugins are not part of it; ``bdes check`` runs them.
     """
     schema = _table(ExperimentConfig)
     for key, limits in _LIMITS.items():
@@ -89,7 +89,7 @@ def _choice(plugins: Plugins, kind: Kind, schema_of: Callable[[Entry], Schema]) 
 
 
 def _nested(entry: Entry) -> Schema:
-    """Describe a table that stands for a plugin inside another table: plain values only."""
+    """Return the schema of a plugin's table inside another table: plain values only."""
     table = _table(entry.config)
     return table | {
         "properties": _use(entry) | table["properties"],
@@ -98,7 +98,7 @@ def _nested(entry: Entry) -> Schema:
 
 
 def _listed(entry: Entry) -> Schema:
-    """Describe an environment or a policy of the file: labels, grids, formulas and arms too."""
+    """Return the schema of an environment or policy: with label, grids, formulas and arms."""
     table = _table(entry.config, _or_grid)
     properties = _use(entry) | {"label": _LABEL} | table["properties"]
     required = ["use", *table["required"]]
@@ -127,7 +127,7 @@ def _use(entry: Entry) -> Schema:
 
 
 def _arms() -> Schema:
-    """Describe the ``arms`` table: a file, or a generator; every value may be a list of them."""
+    """Return the schema of the ``arms`` table, in which every value may be a grid."""
     table = _table(ArmsConfig)
     for name, limits in _ARMS_LIMITS.items():
         table["properties"][name] |= limits
@@ -162,7 +162,7 @@ def _table(
 
 
 def _or_grid(kind: ct.ConfigType) -> Schema:
-    """Allow a formula for a number, and a list of values for a grid, where the file does."""
+    """Return the schema of a value, a formula for it, or a grid of values."""
     if takes_list(kind):
         return _type(kind)
     return _or_list([_type(kind), *([_FORMULA] if wants_number(kind) else [])])

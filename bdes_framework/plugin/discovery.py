@@ -73,7 +73,7 @@ def _raise_unreadable(reference: str, reason: str) -> object:
 def load(
     candidates: Iterable[Candidate], disabled: Sequence[str], registry: Registry
 ) -> tuple[list[PluginStatus], pluggy.PluginManager]:
-    """Load candidates in order into ``registry``; return what became of each, and their hooks.
+    """Load candidates in order into ``registry``; return their statuses and their hooks.
 
     ``disabled`` names plugins or whole distributions; those are not even imported.
     """

@@ -95,7 +95,7 @@ def load_plugins(
 
 @frozen
 class _Choice(PluginsConfig):
-    """Everything that decides which plugins are loaded; small, hashable, picklable."""
+    """Everything that decides which plugins are loaded: hashable and picklable."""
 
     base: Path = Path()
 
@@ -113,7 +113,7 @@ def _load(choice: _Choice) -> Plugins:
 
 @cache
 def _load_once(choice: _Choice) -> Plugins:
-    """Load what a pickle names; a worker process does so once, not once per batch."""
+    """Load the plugins of an unpickled ``Plugins``, once per worker process."""
     return _load(choice)
 
 

@@ -1,4 +1,4 @@
-"""Importing plugins that are not installed: modules by name, files and package folders by path."""
+"""Import of plugins that are not installed: modules by name, files and folders by path."""
 
 import hashlib
 import importlib
@@ -21,7 +21,7 @@ _helper_versions: dict[str, str] = {}
 
 
 def import_module(name: str) -> ModuleType:
-    """Import a module by its name, or say how a file is written instead."""
+    """Import a module by its name; if there is none, raise with how to name a file."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

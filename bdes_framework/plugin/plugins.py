@@ -70,7 +70,7 @@ class Plugins:
 
     @property
     def records(self) -> tuple[PluginStatus, ...]:
-        """What became of each plugin: loaded, disabled or failed, in loading order."""
+        """Status of each plugin, in loading order."""
         return self._statuses
 
     def entries(self, kind: Kind | None = None) -> tuple[Entry, ...]:
@@ -102,7 +102,7 @@ class Plugins:
         return cast(Engine, self._top(Kind.ENGINE, ref, parameters, 0))
 
     def entry(self, kind: Kind, name: str) -> Entry:
-        """Return what is registered under ``name``, or raise with what is and why this is not."""
+        """Return the entry called ``name``, or raise with why there is none and what there is."""
         found = self._registry.table(kind).get(name)
         if found is not None:
             return found
@@ -127,7 +127,7 @@ class Plugins:
         source: str = "",
         path: str = "",
     ) -> tuple[Entry, AttrsInstance]:
-        """Find what a reference names and check its parameters, nested references included.
+        """Return the entry and config of a reference, with nested references checked.
 
         Builds nothing. ``source`` and ``path`` say where the reference stands, for messages.
         """
@@ -169,7 +169,7 @@ class Plugins:
     def _nested_mistakes(
         self, cls: type[AttrsInstance], given: object, source: str, path: str
     ) -> list[Mistake]:
-        """Return what is wrong in the references of a config, or of the table for one."""
+        """Return the mistakes in the references inside a config, or inside a table for one."""
         mistakes: list[Mistake] = []
         for kind, reference, place in references_in(TableType(cls), given, path):
             try:
@@ -261,7 +261,7 @@ class _Context:
         return cast(NoiseModel, self._nested(Kind.NOISE_MODEL, ref))
 
     def _nested(self, kind: Kind, ref: Reference, problem: Problem | None = None) -> object:
-        """Build with a stream that depends on how many were built before, and on nothing else."""
+        """Build with a random stream that depends only on how many were built before."""
         entry, config = self._plugins.resolve(kind, ref)
         inner = _Context(self._plugins, branch(self._seed, "nested", self._built), problem)
         self._built += 1

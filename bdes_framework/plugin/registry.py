@@ -112,7 +112,7 @@ class PluginStatus:
 
     @property
     def origin(self) -> str:
-        """Distribution and version, as one phrase."""
+        """Distribution and version."""
         return f"{self.distribution} {self.version}".strip()
 
 
@@ -229,7 +229,7 @@ class Registry:
         return self._tables[kind]
 
     def of_config(self, kind: Kind, config: type[AttrsInstance]) -> Entry | None:
-        """Return the entry whose config class this is."""
+        """Return the entry with this config class, or None."""
         return self._by_config.get((kind, config))
 
     def __iter__(self) -> Iterator[Entry]:
