@@ -1,4 +1,4 @@
-"""Active arm elimination: all arms in turn, until the worse ones are surely worse."""
+"""Active arm elimination: play all arms in turn, drop those that are surely worse."""
 
 import math
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""EXP3: exponential weights on importance-weighted rewards, for rewards chosen by anybody.
+"""EXP3: exponential weights on importance-weighted rewards, for adversarial rewards.
 
 Weights grow without bound, but only their ratios count: they are kept with their logarithms,
 and divided by the largest before they overflow. A reward changes one weight only: a round
@@ -174,7 +174,6 @@ class Exp3:
         self._gamma = gamma
         self._floor = gamma / n_arms
         self._rng = rng
-        self._uniforms = np.empty(0)
         self._arm = 0
         self._state = _State(
             log_weights=np.zeros(n_arms),
@@ -209,10 +208,7 @@ class Exp3:
 
     def play(self, world: World, record: Record) -> None:
         """Play a whole block in one compiled loop."""
-        n = record.arms.size
-        if self._uniforms.size < n:
-            self._uniforms = np.empty(n)
-        uniforms = self._rng.random(out=self._uniforms[:n])
+        uniforms = self._rng.random(record.arms.size)
         _play(self._state, self._gamma, self._floor, uniforms, world, record)
 
     def diagnostics(self) -> Diagnostics:

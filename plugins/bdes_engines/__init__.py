@@ -1,4 +1,4 @@
-"""Engines that run an experiment's cells, as a plugin."""
+"""Plugin of engines that run an experiment's cells: serial, processes, Dask."""
 
 from bdes_framework import Registrar, hookimpl
 

@@ -36,5 +36,5 @@ def in_batches(jobs: Sequence[JobT], n_workers: int, most: float = math.inf) -> 
 
 
 def run_batch(execute: Callable[[JobT], ResultT], batch: Sequence[JobT]) -> list[ResultT]:
-    """Do a batch's jobs one after another: what a worker is sent."""
+    """Run a batch's jobs one after another, in a worker."""
     return [execute(job) for job in batch]

@@ -1,4 +1,4 @@
-"""Jobs spread over a Dask cluster: an existing scheduler, or a local one."""
+"""Engine that runs jobs on a Dask cluster: an existing scheduler, or a local one."""
 
 import asyncio
 import logging
@@ -61,7 +61,7 @@ class DaskConfig:
 
 
 class Dask:
-    """Sends batches of jobs to a cluster and yields what comes back."""
+    """Sends batches of jobs to a cluster and yields their results."""
 
     def __init__(self, config: DaskConfig) -> None:
         self._config = config
@@ -85,7 +85,7 @@ class Dask:
         from distributed import Client
 
         if self._config.address is not None:
-            with _silent_client(), _answering(self._config.address) as client:
+            with _silent_client(), _connected_client(self._config.address) as client:
                 yield client
             return
         check_worker_start("dask")
@@ -138,14 +138,14 @@ def _results(
 
 
 def dask_setup(worker: object) -> None:
-    """Leave Ctrl-C to the parent: called by Dask in each worker of a local cluster."""
+    """Ignore Ctrl-C, which the parent handles: Dask calls this in each local worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _answering(address: str) -> "Client":
-    """Return a client of the scheduler there, if it is one.
+def _connected_client(address: str) -> "Client":
+    """Connect to the scheduler at an address; raise if none answers.
 
-    A client waits for ever for a port that takes the call and says nothing, as the port of
+    A client waits without end for a port that takes the call and says nothing, as the port of
     Dask's own dashboard does; so it is tried first, in a thread of its own because notebooks
     have a running loop in this one.
     """
@@ -170,7 +170,7 @@ async def _connect(address: str) -> None:
 
 
 def build(config: DaskConfig, context: BuildContext) -> Dask:
-    """Build the engine, if Dask is there."""
+    """Build the engine; raise if Dask is not installed."""
     if find_spec("distributed") is None:
         raise PluginError("engine 'dask' needs Dask: install 'bdes-framework[dask]'")
     exit_if_imported_by_worker()

@@ -1,4 +1,4 @@
-"""Jobs spread over processes of this machine, with the standard library alone."""
+"""Engine that runs jobs in processes of this machine, with the standard library alone."""
 
 import multiprocessing
 import os
@@ -42,7 +42,7 @@ class ProcessesConfig:
 
 
 class Processes:
-    """Starts alone; when more than a couple of seconds are left, hands the rest to a pool."""
+    """Runs jobs in this process; once more than two seconds are left, in a pool of processes."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
@@ -78,7 +78,7 @@ class Processes:
 
 
 def _in_a_thread(execute: Callable[[JobT], ResultT], job: JobT) -> Future[list[ResultT]]:
-    """Do a job in this process, so that whoever waits for it may stop waiting.
+    """Run a job in a thread of this process, so that the caller may stop waiting for it.
 
     The thread is a daemon: after Ctrl-C nobody waits for the job's end.
     """
@@ -172,7 +172,7 @@ class _Pools(Generic[JobT, ResultT]):
 
 
 def _set_up_worker() -> None:
-    """Leave Ctrl-C to the parent, and do not outlive it: a killed parent cannot stop us."""
+    """Let a worker ignore Ctrl-C and end with its parent, which may be killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -185,7 +185,7 @@ def _end_with_parent() -> None:
 
 
 def _stop(pool: ProcessPoolExecutor) -> list[int | None]:
-    """End the pool at once, losing only cells in flight; return how its workers ended."""
+    """Terminate the pool's workers, losing only cells in flight; return their exit codes."""
     processes = list((pool._processes or {}).values())
     pool.shutdown(wait=False, cancel_futures=True)
     for process in processes:

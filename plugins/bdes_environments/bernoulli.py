@@ -102,7 +102,7 @@ class Bernoulli:
 
     @property
     def instance(self) -> Instance:
-        """What is being played."""
+        """The instance that is played."""
         return self._instance
 
     def pull(self, arms: IntArray) -> Outcome:
@@ -168,7 +168,7 @@ class Bernoulli:
 
 
 def _as_block(arms: IntArray) -> IntArray:
-    """Return other integers, or a strided view, as what the sweep is compiled for."""
+    """Return arms as a contiguous array of int64, which the sweep is compiled for."""
     if not isinstance(arms, np.ndarray):
         raise InvalidValueError(f"arms must be an array of integers, got {type(arms).__name__}")
     if arms.ndim != 1 or not np.issubdtype(arms.dtype, np.integer):

@@ -1,4 +1,4 @@
-"""Noise whose values come straight from the generator: none, Gaussian, uniform, two-point.
+"""Noise models drawn directly from the generator: none, Gaussian, uniform, Rademacher.
 
 Every model here is *strictly* subGaussian: its parameter ``sigma`` is its standard
 deviation, and since no smaller number can bound the moment generating function near 0,
@@ -83,7 +83,7 @@ class RademacherConfig:
 
 
 class NoNoise:
-    """Zeros, drawn from nothing."""
+    """Noise of 0 in every round."""
 
     sigma = 0.0
 

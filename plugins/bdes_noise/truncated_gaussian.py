@@ -1,4 +1,4 @@
-"""Gaussian noise cut off symmetrically, by the inverse of its distribution function.
+"""Truncated Gaussian noise, drawn by inverting its distribution function.
 
 One uniform draw makes one value and nothing is rejected, so block sizes never change a
 result. The inverse is compiled, and the same code runs interpreted without numba.

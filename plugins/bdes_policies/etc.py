@@ -82,7 +82,7 @@ def known_arm_phase(
 
 
 def explore_then_commit(task: Task, arm: int, config: EtcConfig, *, at_one: bool) -> PhaseGenerator:
-    """Play the whole algorithm; ``at_one`` says whether the state is 1 to begin with."""
+    """Explore, then commit; ``at_one`` says whether the state is 1 to begin with."""
     n_arms, horizon, diagnostics = task.problem.n_arms, task.problem.horizon, task.diagnostics
     chosen = task.choose_lengths(config)
     if chosen.samples == 0:
@@ -104,7 +104,7 @@ def explore_then_commit(task: Task, arm: int, config: EtcConfig, *, at_one: bool
 def _compare_restoring(
     diagnostics: DiagnosticsDict, r_hat: FloatArray, v_hat: FloatArray, samples: int
 ) -> None:
-    """Note the arm that restores the state best, compared with the one that is said to.
+    """Write down which arm restores the state best, compared with the replenishing arm.
 
     v_hat/r_hat goes to b_i/b_R. Above 1 by many standard errors, the problem names the wrong
     arm.

@@ -84,7 +84,7 @@ class SampleSums(NamedTuple):
 
     @classmethod
     def empty(cls, n_arms: int) -> "SampleSums":
-        """Return sums of nothing."""
+        """Return sums of 0."""
         return cls(*(np.zeros(n_arms) for _ in range(4)))
 
 
@@ -167,7 +167,7 @@ def _estimates(sampled: SampleSums, samples: int) -> tuple[FloatArray, FloatArra
 def explore_then_commit(
     task: Task, config: EtcUnknownArmConfig, rng: RandomGenerator
 ) -> PhaseGenerator:
-    """Play the whole algorithm."""
+    """Explore, then commit."""
     problem, weights, diagnostics = task.problem, task.weights, task.diagnostics
     chosen = task.choose_lengths(config, factor=problem.n_arms**2)
     if chosen.samples == 0:

@@ -136,7 +136,6 @@ class Exp3p:
     def __init__(self, n_arms: int, parameters: Rates, rng: Generator) -> None:
         self._parameters = parameters
         self._rng = rng
-        self._uniforms = np.empty(0)
         self._arm = 0
         self._state = _State(np.zeros(n_arms), np.full(n_arms, 1.0 / n_arms))
 
@@ -152,10 +151,7 @@ class Exp3p:
 
     def play(self, world: World, record: Record) -> None:
         """Play a whole block in one compiled loop."""
-        n = record.arms.size
-        if self._uniforms.size < n:
-            self._uniforms = np.empty(n)
-        uniforms = self._rng.random(out=self._uniforms[:n])
+        uniforms = self._rng.random(record.arms.size)
         _play(self._state, self._parameters, uniforms, world, record)
 
     def diagnostics(self) -> Diagnostics:

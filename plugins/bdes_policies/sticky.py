@@ -176,12 +176,12 @@ def _script(
     if sums.size <= _MAX_PAIRS_SHOWN:
         means = sums / (2 * max(count, 1))
         diagnostics.update(active_first=active.first, active_second=active.second, means=means)
-    # A batch may have used up the horizon; then nobody will ask.
+    # A batch may have used up the horizon; then no round is left.
     return FollowSchedule(Schedule.cycle(committed, max(left, 1)))
 
 
 def _may_fit(n_pairs: int, times: int, left: int) -> bool:
-    """Say whether a batch fits, if one switch is all it takes."""
+    """Return whether a batch fits if it takes one switch only."""
     return 2 * times * n_pairs < left
 
 

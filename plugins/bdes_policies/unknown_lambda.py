@@ -69,8 +69,8 @@ class UnknownLambdaConfig:
     fast: float | None = field(default=None, validator=optional([is_number, ge(0)]))
 
     @property
-    def fast_from(self) -> float:
-        """What ``fast`` comes to."""
+    def fast_threshold(self) -> float:
+        """``fast``, or its default for the tuning."""
         if self.fast is not None:
             return self.fast
         return 1.0 if self.tuning == "paper" else -1.0
@@ -95,7 +95,7 @@ def _script(
     if lam is None:
         return _hand_over("exp3p", "no room to estimate lam", context, search, diagnostics)
     diagnostics["lam_hat"] = lam
-    if (1 - lam) * math.sqrt(problem.horizon) <= config.fast_from:
+    if (1 - lam) * math.sqrt(problem.horizon) <= config.fast_threshold:
         return _hand_over("sticky", "lam is near 1", context, search, diagnostics)
     return (yield from _commit(lam, config, context, search, diagnostics))
 

@@ -1,1 +1,1 @@
-"""What the paper's exploring policies share: phases, tuning, commitment."""
+"""Phases, tuning and commitment that the paper's exploring policies share."""

@@ -202,7 +202,7 @@ def _variance(means: FloatArray) -> FloatArray:
 
 
 def _plausible(estimate: RateEstimate, pair: Pair, tolerance: float) -> bool:
-    """Say whether an estimate may be one of a settled state.
+    """Return whether an estimate may come from a settled state.
 
     Its denominator is then what the test has measured as the gap; while the state has not
     settled in the pulls given, it is nearer 0 or of the other sign.

@@ -1,4 +1,4 @@
-"""Policies written as a script: phases to explore, then a schedule or another policy.
+"""Policies written as generators of phases, which end in a schedule or another policy.
 
 A script is a generator that reads like the paper's box: it yields a phase, is sent the
 phase's sums when all of its rewards have come, and returns the policy that plays the
