@@ -10,17 +10,7 @@ import pytest
 
 from bdes_framework import ContractError, Instance, InvalidValueError, Problem, simulate
 from tests.support.configurations import CONFIGURATIONS, PAPER_POLICIES
-from tests.support.fused import (
-    LAMS,
-    NOISES,
-    POLICIES,
-    AskingOnly,
-    Case,
-    assert_same_diagnostics,
-    environment,
-    play_in_pieces,
-    policy_for,
-)
+from tests.support.fused import AskingOnly
 from tests.support.noiseless import PLUGINS, build, diagnostics_of, play, problem_of
 
 INSTANCES = {
@@ -221,17 +211,3 @@ def test_wrong_number_of_rewards_raises(name: str, needed: dict[str, Any]) -> No
         spared.tell(np.full(asked, 0.5))
         done += asked
     np.testing.assert_array_equal(tried.ask(5), spared.ask(5))
-
-
-@pytest.mark.parametrize("noise", NOISES[:2])
-@pytest.mark.parametrize("case", POLICIES)
-def test_fused_rounds_equal_ask_and_tell(case: Case, noise: object) -> None:
-    in_turns = [(True, 700), (False, 1), (True, 40), (False, 300), (True, 459)]
-    for n_arms, seed in ((4, 9), (2, 10), (1, 11)):
-        problem = Problem(n_arms, 1500, LAMS[seed % 3], replenishing_arm=n_arms - 1)
-        asked = policy_for(case, problem, seed=9)
-        expected = play_in_pieces(asked, environment(n_arms, seed, noise), [(False, 1500)])
-        for pieces in (in_turns, [(True, 1500)]):
-            mixed = policy_for(case, problem, seed=9)
-            assert play_in_pieces(mixed, environment(n_arms, seed, noise), pieces) == expected
-            assert_same_diagnostics(mixed, asked)
