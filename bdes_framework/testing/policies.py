@@ -170,7 +170,11 @@ def play(
         limit = limits(n - done)
         asked = policy.ask(limit)
         answers.append(Answer(copy.copy(asked), limit, n_arms, done))
-        block = np.asarray(asked).ravel()[:limit].astype(np.int64)
+        try:
+            block = np.asarray(asked).ravel()[:limit].astype(np.int64)
+        except (TypeError, ValueError):
+            ask_returns_an_array_of_int64(answers[-1])
+            raise
         assert_that(block.size > 0, f"1 to {limit} arms from ask({limit})", f"round {done}: none")
         block = np.minimum(np.maximum(block, 0), n_arms - 1)
         outcome = environment.pull(block)

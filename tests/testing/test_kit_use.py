@@ -73,6 +73,12 @@ def test_failure_names_subject_check_and_scenario() -> None:
         assert part in str(error)
 
 
+def test_answer_that_is_no_array_is_shown() -> None:
+    (failure,) = failure_of("wrong.none", "arms_exist").failures
+    assert failure.expected == "a one-dimensional array of int64 from ask"
+    assert failure.came == "NoneType: None"
+
+
 def test_exception_of_subject_has_file_and_line() -> None:
     error = failure_of("plays-a-single-arm", "plays_a_single_arm")
     (failure,) = error.failures
