@@ -17,7 +17,7 @@ from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.seeding import branch
 from bdes_framework._internal.text import one_line
 from bdes_framework.errors import InvalidValueError
-from bdes_framework.interfaces import Diagnostics, Environment, HasBenchmark, HasInstance, Policy
+from bdes_framework.interfaces import Environment, HasBenchmark, HasInstance, Policy
 from bdes_framework.model.instance import Problem
 from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.simulation.loop import Trace, log_checkpoints, simulate
@@ -133,7 +133,9 @@ def execute(plugins: Plugins, cell: Cell) -> CellResult:
         environment = build_environment(plugins, cell)
         checkpoints = log_checkpoints(cell.horizon, cell.checkpoints)
         trace = play(plugins, cell, environment, checkpoints, keep=False)
-        basis, diagnostics = _basis(environment, cell), _as_json(trace.diagnostics)
+        basis = _basis(environment, cell)
+        shown = {str(name): value for name, value in trace.diagnostics.items()}
+        diagnostics = json.dumps(shown, sort_keys=True, default=as_json)
     except (Exception, SystemExit) as error:  # a plugin that calls sys.exit ends its own cell
         return failed(cell.key, *explained(error), time.perf_counter() - begin)
     return CellResult(
@@ -259,9 +261,6 @@ def canonical(value: object) -> object:
     raise TypeError(f"{type(value).__name__} cannot be part of a cell")
 
 
-def _as_json(diagnostics: Diagnostics) -> str:
-    plain = {
-        str(name): value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-        for name, value in diagnostics.items()
-    }
-    return json.dumps(plain, sort_keys=True, default=str)
+def as_json(value: object) -> object:
+    """Return arrays and numpy scalars as plain JSON, all else as text: json's ``default``."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

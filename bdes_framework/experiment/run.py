@@ -14,7 +14,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
 from attrs import asdict, define, evolve, field, frozen
 
 from bdes_framework._internal.files import replace_text
@@ -24,6 +23,7 @@ from bdes_framework.experiment.cell import (
     Cell,
     CellResult,
     Part,
+    as_json,
     build_environment,
     execute,
     explained,
@@ -169,7 +169,7 @@ def _write_description(store: Store, folder: Path, experiment: Experiment) -> No
             "cells": len(experiment.cells),
         }
         replace_text(folder / "experiment.toml", experiment.text)
-        replace_text(folder / "resolved.json", json.dumps(resolved, indent=2, default=_as_list))
+        replace_text(folder / "resolved.json", json.dumps(resolved, indent=2, default=as_json))
         store.set_meta("name", experiment.config.name)
         store.set_meta("identity", identity)
 
@@ -191,10 +191,6 @@ def _labelled(parts: Iterable[tuple[Part, int]]) -> list[dict[str, object]]:
         {"label": label, "horizon": horizon, "table": table}
         for (label, horizon), table in tables.items()
     ]
-
-
-def _as_list(value: object) -> object:
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
 
 
 @define

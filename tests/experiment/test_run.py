@@ -11,7 +11,7 @@ import pytest
 from bdes_framework import Experiment, StoreError, load_experiment, load_run, run_experiment
 from bdes_framework.cli.runs import show_run
 from bdes_framework.experiment.store import locked, open_store
-from tests.support.experiments import changed, dump, run_demo, write_experiment, write_plugin
+from tests.support.experiments import GOOD, changed, dump, run_demo, write_experiment, write_plugin
 
 LISTENER = """
 calls = []
@@ -29,16 +29,11 @@ def bdes_run_finished(run):
     calls.append(("finished", run.n_finished, run.n_failed))
 """
 
-PLANNER = """
+HEADER = GOOD[: GOOD.index("class First")]
+
+PLANNER = f"""{HEADER}
 import os
-from attrs import frozen
-from bdes_framework import Plan, Schedule, hookimpl
-
-BDES_API_VERSION = 1
-
-@frozen
-class Config:
-    '''Plays arm 0 in all rounds.'''
+from bdes_framework import Plan, Schedule
 
 class Zero:
     def plan(self, instance, horizon):
@@ -51,24 +46,14 @@ def bdes_register(registrar):
     registrar.planner("zero", Config, lambda config, context: Zero())
 """
 
-RANDOM_ARMS = """
-import numpy as np
-from attrs import frozen
-from bdes_framework import Instance, Outcome, hookimpl
-
-BDES_API_VERSION = 1
-
-@frozen
-class Config:
-    '''Arms that are drawn from the environment's own seed.'''
+RANDOM_ARMS = f"""{HEADER}
+from bdes_framework import Instance, Outcome
 
 class RandomArms:
+    n_arms = 2
     def __init__(self, rng):
         self.instance = Instance(rng.random(2), rng.random(2), 0.5)
         self.q = self.instance.q0
-    @property
-    def n_arms(self):
-        return 2
     def pull(self, arms):
         here = self.instance.starting_at(self.q)
         means, self.q = here.expected_rewards(arms), here.state_after(arms)
