@@ -82,8 +82,7 @@ bench: install
 	$(BIN)/python -m benchmarks.simulation
 	$(BIN)/python -m benchmarks.policies
 	$(BIN)/python -m benchmarks.planners
-	$(BIN)/python -m benchmarks.experiments
-	$(BIN)/python -m benchmarks.reports
+	$(BIN)/python -m benchmarks.runs
 	$(BIN)/python -m benchmarks.fitting
 
 bench-peers: install

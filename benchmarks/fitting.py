@@ -1,18 +1,23 @@
 """How fast logs are fitted: ``python -m benchmarks.fitting`` prints a table of ratios."""
 
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
 import bdes_framework as bdes
-from benchmarks.measure import CompiledC, Row, best_seconds, print_rows
+from benchmarks.measure import (
+    MILLION,
+    N_ARMS,
+    CompiledC,
+    Row,
+    absolute,
+    best_seconds,
+    ns,
+    run_benchmark,
+)
 
-MILLION = 1_000_000
-N_ARMS = 10
 ROWS_A_USER = 50
 DOZEN = 12
 # The same instance as in benchmarks/c/bandit.h, r kept below 1.
@@ -35,43 +40,29 @@ def a_log(n_rows: int) -> bdes.Log:
 
 
 def sweep_rows() -> list[Row]:
-    log = a_log(MILLION)
-    c = CompiledC("likelihood")
-    in_c = float("inf")
-
-    def run_c() -> None:
-        nonlocal in_c
-        in_c = min(in_c, c.ns_per_pull(N_ARMS, MILLION))
+    log, at, c = a_log(MILLION), ADS, CompiledC("likelihood")
+    r, b = (np.repeat(values[:, None], DOZEN, axis=1) for values in (at.r, at.b))
 
     def value_only() -> None:
-        at = ADS
         bdes.sweep_log_likelihood(
             log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0, at.q0
         )
 
-    r, b = (np.repeat(values[:, None], DOZEN, axis=1) for values in (ADS.r, ADS.b))
-
     def a_dozen() -> None:
         q, totals = np.ones(DOZEN), np.empty(DOZEN)
-        bdes.sweep_log_likelihoods(log.arms, log.rewards, r, b, np.full(DOZEN, ADS.lam), q, totals)
+        bdes.sweep_log_likelihoods(log.arms, log.rewards, r, b, np.full(DOZEN, at.lam), q, totals)
 
-    best = best_seconds(
-        {
-            "c": run_c,
-            "all": lambda: bdes.likelihood_of(ADS, log.arms, log.rewards, log.starts),
-            "value": value_only,
-            "dozen": a_dozen,
-        }
-    )
-    ns = {name: seconds / MILLION * 1e9 for name, seconds in best.items()}
+    def everything() -> None:
+        bdes.likelihood_of(at, log.arms, log.rewards, log.starts)
+
+    best = best_seconds({"c": c, "all": everything, "value": value_only, "dozen": a_dozen})
+    whole, value, dozen, singly = best["all"], best["value"], best["dozen"], DOZEN * best["value"]
+    many = "the values under a dozen instances"
     return [
-        Row("value, score and information of a row, K = 10", f"{ns['all']:.0f} ns",
-            f"C {in_c:.0f} ns", ns["all"] / in_c, 1.5),
-        Row("the value alone", f"{ns['value']:.0f} ns", f"all {ns['all']:.0f} ns",
-            ns["value"] / ns["all"], 0.5),
-        Row("the values under a dozen instances", f"{ns['dozen']:.0f} ns",
-            f"one by one {DOZEN * ns['value']:.0f} ns", ns["dozen"] / (DOZEN * ns["value"]), 0.5),
-    ]  # fmt: skip
+        c.row("value, score and information of a row, K = 10", whole, 1.5),
+        Row("the value alone", ns(value), f"all {ns(whole)}", value / whole, 0.5),
+        Row(many, ns(dozen), f"one by one {ns(singly)}", dozen / singly, 0.5),
+    ]
 
 
 def fit_rows() -> list[Row]:
@@ -80,7 +71,7 @@ def fit_rows() -> list[Row]:
     begin, begin_cpu = time.perf_counter(), time.process_time()
     bdes.fit(log)
     wall, cpu = time.perf_counter() - begin, time.process_time() - begin_cpu
-    return [Row("a fit of 10^7 rows, K = 10, s", f"{wall:.1f} s", f"CPU {cpu:.1f} s", wall, 60)]
+    return [absolute("a fit of 10^7 rows, K = 10", wall, "s", 60, against=f"CPU {cpu:.1f} s")]
 
 
 def read_rows() -> list[Row]:
@@ -93,18 +84,8 @@ def read_rows() -> list[Row]:
         begin = time.process_time()
         bdes.read_log(path, bdes.Columns(user="user", order="time"))
         seconds = time.process_time() - begin
-    micro = seconds / MILLION * 1e6
-    return [Row("reading a row of CSV, µs of CPU", f"{micro:.2f} µs", "-", micro, 5)]
-
-
-def main() -> None:
-    console = Console(stderr=True)
-    rows: list[Row] = []
-    for part in (sweep_rows, read_rows, fit_rows):
-        with console.status(f"measuring {part.__name__.removesuffix('_rows')}"):
-            rows += part()
-    sys.exit(0 if print_rows("Fitting logs (one process, one core)", rows) else 1)
+    return [absolute("CPU time of reading a row of CSV", seconds / MILLION * 1e6, "µs", 5)]
 
 
 if __name__ == "__main__":
-    main()
+    run_benchmark("Fitting logs (one process, one core)", sweep_rows, read_rows, fit_rows)

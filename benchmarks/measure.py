@@ -1,16 +1,26 @@
 """Measuring on a noisy machine: the best of many turns, taken in rotation; C compiled here."""
 
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
 from attrs import frozen
 from rich.console import Console
 from rich.table import Table
 
 SOURCES = Path(__file__).parent / "c"
+MILLION = 1_000_000
+N_ARMS = 10
+# The instance of benchmarks/c/bandit.h: the better an arm pays, the more it wears out.
+C_INSTANCE = {
+    "r": np.arange(1, N_ARMS + 1) / N_ARMS,
+    "b": 1 - np.arange(N_ARMS) / N_ARMS,
+    "lam": 0.1,
+}
 
 
 @frozen
@@ -30,6 +40,15 @@ class Row:
         return self.ratio >= self.asked if self.at_least else self.ratio <= self.asked
 
 
+def absolute(claim: str, value: float, unit: str, asked: float, against: str = "-") -> Row:
+    """Return a claim about a figure itself, not about a ratio."""
+    return Row(f"{claim}, {unit}", f"{value:.3g} {unit}", against, value, asked)
+
+
+def ns(seconds: float, pulls: int = MILLION) -> str:
+    return f"{seconds / pulls * 1e9:,.1f} ns"
+
+
 def best_seconds(turns: Mapping[str, Callable[[], object]], repeats: int = 15) -> dict[str, float]:
     """Return the shortest time of each, measured in rotation so that noise hits all alike."""
     best = dict.fromkeys(turns, float("inf"))
@@ -42,31 +61,50 @@ def best_seconds(turns: Mapping[str, Callable[[], object]], repeats: int = 15) -
 
 
 class CompiledC:
-    """A C loop from ``benchmarks/c``, compiled with ``gcc -O3`` when the benchmark runs."""
+    """A C loop of a million pulls from ``benchmarks/c``, compiled with ``gcc -O3``; call it to run.
+
+    ``seconds`` is the shortest time of its runs, by its own clock.
+    """
 
     def __init__(self, name: str) -> None:
         self._folder = tempfile.TemporaryDirectory()
         self._binary = Path(self._folder.name) / name
+        self.seconds = float("inf")
         source = SOURCES / f"{name}.c"
         command = ["gcc", "-O3", "-o", str(self._binary), str(source), "-lm"]
         subprocess.run(command, check=True)
 
-    def ns_per_pull(self, n_arms: int, horizon: int) -> float:
-        """Run the loop once and return nanoseconds per pull."""
-        command = [str(self._binary), str(n_arms), str(horizon), "1"]
+    def __call__(self) -> None:
+        command = [str(self._binary), str(N_ARMS), str(MILLION), "1"]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
-        return float(done.stdout.split()[0])
+        self.seconds = min(self.seconds, float(done.stdout.split()[0]) * MILLION / 1e9)
+
+    def row(self, claim: str, seconds: float, asked: float) -> Row:
+        """Return a claim about our time of a million pulls, against that of the C loop."""
+        return Row(claim, ns(seconds), f"C {ns(self.seconds)}", seconds / self.seconds, asked)
 
 
-def print_rows(title: str, rows: list[Row]) -> bool:
-    """Print claims as a table; return whether all of them held."""
+def print_table(title: str, left: int, columns: list[str], rows: Iterable[list[str]]) -> None:
+    """Print a table whose first ``left`` columns are text, and the others figures."""
     table = Table(title=title, title_justify="left")
-    table.add_column("Claim")
-    for heading in ("Ours", "Against", "Figure", "Asked", "Held"):
-        table.add_column(heading, justify="right")
+    for place, heading in enumerate(columns):
+        table.add_column(heading, justify="left" if place < left else "right")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def run_benchmark(title: str, *parts: Callable[[], list[Row]]) -> None:
+    """Measure every part, print all claims as a table, and exit with 1 if one did not hold."""
+    rows: list[Row] = []
+    for part in parts:
+        name = part.__name__.removesuffix("_rows").replace("_", " ")
+        with Console(stderr=True).status(f"measuring {name}"):
+            rows += part()
+    lines = []
     for row in rows:
         asked = f"{'≥' if row.at_least else '≤'} {row.asked:g}"
         held = "yes" if row.held else "[bold red]no[/]"
-        table.add_row(row.claim, row.ours, row.against, f"{row.ratio:.2f}", asked, held)
-    Console().print(table)
-    return all(row.held for row in rows)
+        lines.append([row.claim, row.ours, row.against, f"{row.ratio:.2f}", asked, held])
+    print_table(title, 1, ["Claim", "Ours", "Against", "Figure", "Asked", "Held"], lines)
+    sys.exit(0 if all(row.held for row in rows) else 1)

@@ -9,11 +9,13 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from attrs import frozen
 from rich.console import Console
-from rich.table import Table
+
+from benchmarks.measure import print_table
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = HERE.parent / ".venv-peers"
@@ -82,11 +84,8 @@ def run(command: list[str], problem: str, seconds: float) -> str:
 def last_words(printed: str) -> str:
     """Return the last line that names an error, or else the last line."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
-    errors = [
-        line
-        for line in lines
-        if re.match(r"(fatal|\w*error): ", line, re.IGNORECASE) and "subprocess-exited" not in line
-    ]
+    named = re.compile(r"(?!.*subprocess-exited)(fatal|\w*error): ", re.IGNORECASE)
+    errors = [line for line in lines if named.match(line)]
     return (errors or lines or ["no message"])[-1]
 
 
@@ -146,25 +145,16 @@ def measure(console: Console) -> tuple[dict[str, Timing], dict[str, str]]:
     return best, problems
 
 
-def print_table(best: dict[str, Timing], problems: dict[str, str]) -> None:
+def table_rows(best: dict[str, Timing], problems: dict[str, str]) -> Iterator[list[str]]:
+    """Yield each library with its time and its ratio to ours, or why it has none."""
     ours = best[OURS.name].microseconds
-    table = Table(title="UCB1 on 10 Bernoulli arms, single process", title_justify="left")
-    for heading in ("Library", "Policy", "Version"):
-        table.add_column(heading)
-    for heading in ("µs per pull", "Ratio to ours"):
-        table.add_column(heading, justify="right")
     for library in (OURS, *PEERS):
-        if library.name in problems:
-            problem = problems[library.name].partition(":")[0]
-            table.add_row(library.name, library.policy, problem, "-", "-")
-        else:
+        figures = [problems.get(library.name, "").partition(":")[0], "-", "-"]
+        if library.name not in problems:
             found = best[library.name]
-            ratio = f"{found.microseconds / ours:,.0f}"
-            time = f"{found.microseconds:,.3g}"
-            table.add_row(library.name, library.policy, found.version, time, ratio)
-    Console().print(table)
-    for name, problem in problems.items():
-        print(f"{name} {problem}")
+            time = found.microseconds
+            figures = [found.version, f"{time:,.3g}", f"{time / ours:,.0f}"]
+        yield [library.name, library.policy, *figures]
 
 
 def main() -> None:
@@ -172,7 +162,11 @@ def main() -> None:
         best, problems = measure(Console(stderr=True))
     except PeerError as error:
         sys.exit(f"{OURS.name} {error}")
-    print_table(best, problems)
+    title = "UCB1 on 10 Bernoulli arms, single process"
+    columns = ["Library", "Policy", "Version", "µs per pull", "Ratio to ours"]
+    print_table(title, 3, columns, table_rows(best, problems))
+    for name, problem in problems.items():
+        print(f"{name} {problem}")
     ours = best.pop(OURS.name).microseconds
     measured = {name: found for name, found in best.items() if name not in problems}
     if not measured:
@@ -180,10 +174,8 @@ def main() -> None:
     fastest = min(measured, key=lambda name: measured[name].microseconds)
     ratio = measured[fastest].microseconds / ours
     held = ratio >= ASKED
-    words = "at least" if held else "less than"
-    print(
-        f"Ours is {words} {ASKED} times as fast as the fastest peer, {fastest}: {ratio:.0f} times."
-    )
+    words = f"{'at least' if held else 'less than'} {ASKED} times as fast as the fastest peer"
+    print(f"Ours is {words}, {fastest}: {ratio:.0f} times.")
     sys.exit(0 if held else 1)
 
 

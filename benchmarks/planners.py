@@ -12,7 +12,7 @@ own schedule out would cost more time and prove a larger gap).
 import argparse
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from rich.console import Console
@@ -25,45 +25,33 @@ GAP = 1e-4
 GRID_POINTS = 2000
 N_ARMS = 50
 HORIZON = 10**5
+KINDS = ("random", "click-bait")
+RATES = {f"{lam:g}": lam for lam in (0.9, 0.5, 0.1, 0.03, 0.01)}
+SLOW_RATES = {
+    "T^-0.75": HORIZON**-0.75,
+    "3/T": 3 / HORIZON,
+    "1/T": 1 / HORIZON,
+    "1/T²": HORIZON**-2,
+}
+"""Rates that reach a cycle, and rates so slow that none is reached."""
 
 
-def random_arms(rng: np.random.Generator, n_arms: int) -> tuple[FloatArray, FloatArray]:
-    return rng.random(n_arms), rng.random(n_arms)
-
-
-def clickbait_arms(rng: np.random.Generator, n_arms: int) -> tuple[FloatArray, FloatArray]:
+def drawn_instance(kind: str, seed: int, n_arms: int, lam: float) -> Instance:
+    """Return arms drawn at random, or the better paid the more they wear out."""
+    rng = np.random.default_rng(seed)
     r = rng.random(n_arms)
-    return r, np.clip(1 - r + 0.1 * rng.standard_normal(n_arms), 0, 1)
-
-
-ARMS = {"random": random_arms, "click-bait": clickbait_arms}
-
-
-def rates() -> dict[str, float]:
-    """Rates that reach a cycle, and rates so slow that none is reached."""
-    fast = {f"{lam:g}": lam for lam in (0.9, 0.5, 0.1, 0.03, 0.01)}
-    return fast | {
-        "T^-0.75": HORIZON**-0.75,
-        "3/T": 3 / HORIZON,
-        "1/T": 1 / HORIZON,
-        "1/T²": HORIZON**-2.0,
-    }
+    if kind == "random":
+        return Instance(r, rng.random(n_arms), lam)
+    return Instance(r, np.clip(1 - r + 0.1 * rng.standard_normal(n_arms), 0, 1), lam)
 
 
 @compiled
 def grid_upper_bound(
-    r: FloatArray,
-    b: FloatArray,
-    lam: float,
-    low: float,
-    high: float,
-    q0: float,
-    horizon: int,
-    n_points: int,
+    r: FloatArray, b: FloatArray, lam: float, q0: float, states: FloatArray, horizon: int
 ) -> float:
     """Value iteration on a uniform grid: chords of a convex V lie above it, so an upper bound."""
-    states = np.linspace(low, high, n_points)
-    step = (high - low) / (n_points - 1)
+    n_points, low = states.size, states[0]
+    step = (states[-1] - low) / (n_points - 1)
     cell = np.zeros((r.size, n_points), dtype=np.int64)
     share = np.zeros((r.size, n_points))
     for arm in range(r.size):
@@ -91,22 +79,22 @@ def grid_bound(instance: Instance, horizon: int) -> float:
     problem = reduce(instance)
     if problem.n_arms == 1 or problem.low == problem.high:
         return float(instance.value(np.full(horizon, problem.index[0])))
-    upper = grid_upper_bound(
-        problem.r,
-        problem.b,
-        problem.lam,
-        problem.low,
-        problem.high,
-        problem.q0,
-        horizon,
-        GRID_POINTS,
-    )
+    states = np.linspace(problem.low, problem.high, GRID_POINTS)
+    upper = grid_upper_bound(problem.r, problem.b, problem.lam, problem.q0, states, horizon)
     return upper * problem.unit
 
 
 def brute_force(instance: Instance, horizon: int) -> float:
     schedules = itertools.product(range(instance.n_arms), repeat=horizon)
     return max(instance.value(schedule) for schedule in schedules)
+
+
+def timed(
+    bound: Callable[[Instance, int], float], instance: Instance, horizon: int
+) -> tuple[float, float]:
+    """Return what a function returns, and the seconds it takes."""
+    start = time.perf_counter()
+    return bound(instance, horizon), time.perf_counter() - start
 
 
 def timed_in_turn(
@@ -134,34 +122,21 @@ def seconds(value: float) -> str:
 
 def long_horizons(planner: Planner, seeds: int) -> Iterator[tuple[str, ...]]:
     """One row per family of arms, rate and seed."""
-    for (kind, maker), (label, lam), seed in itertools.product(
-        ARMS.items(), rates().items(), range(1, seeds + 1)
-    ):
-        r, b = maker(np.random.default_rng(seed), N_ARMS)
-        instance = Instance(r, b, lam)
+    rates = (RATES | SLOW_RATES).items()
+    for kind, (label, lam), seed in itertools.product(KINDS, rates, range(1, seeds + 1)):
+        instance = drawn_instance(kind, seed, N_ARMS, lam)
         # The rates of the slow rows are tied to one horizon.
         horizons = (HORIZON, 10**6, 10**9) if lam * HORIZON > 100 else (HORIZON,)
         plans, times = timed_in_turn(planner, instance, horizons)
         plan, took = plans[0], times[0]
         ratios = [f"{more / took:.2f}" for more in times[1:]] or ["", ""]
-        gaps = [each.gap for each in plans]
-        start = time.perf_counter()
-        bound = grid_bound(instance, HORIZON)
-        grid_took = time.perf_counter() - start
+        widest = max(each.gap for each in plans)
+        bound, grid_took = timed(grid_bound, instance, HORIZON)
         grid_gap = max(1 - plan.value / bound, 0.0)
-        proves = grid_gap <= GAP
-        yield (
-            kind,
-            label,
-            str(seed),
-            str(plan.diagnostics["method"]),
-            seconds(took),
-            f"{max(gaps):.1e}",
-            *ratios,
-            seconds(grid_took),
-            f"{grid_gap:.1e}" + ("" if proves else " ✗"),
-            f"{grid_took / took:.1f}×",
-        )
+        proves = f"{grid_gap:.1e}" + ("" if grid_gap <= GAP else " ✗")
+        ours = (str(plan.diagnostics["method"]), seconds(took), f"{widest:.1e}", *ratios)
+        grid = (seconds(grid_took), proves, f"{grid_took / took:.1f}×")
+        yield (kind, label, str(seed), *ours, *grid)
 
 
 def small_sizes(seeds: int) -> Iterator[tuple[str, ...]]:
@@ -175,7 +150,7 @@ def small_sizes(seeds: int) -> Iterator[tuple[str, ...]]:
         "best-cycle": plugins.planner("best-cycle"),
     }
     for n_arms, horizon, lam in ((4, 8, 0.3), (5, 100, 0.3), (50, 400, 0.1), (50, 2000, 0.03)):
-        instance = Instance(*clickbait_arms(np.random.default_rng(seeds), n_arms), lam)
+        instance = drawn_instance("click-bait", seeds, n_arms, lam)
         size = f"K={n_arms} T={horizon} lam={lam:g}"
         base = float("nan")
         for name, planner in planners.items():
@@ -187,14 +162,12 @@ def small_sizes(seeds: int) -> Iterator[tuple[str, ...]]:
             base = took if name == "exact" else base
             yield size, name, seconds(took), f"{took / base:.2f}×", f"{plan.gap:.1e}"
         if n_arms**horizon < 10**5:
-            start = time.perf_counter()
-            brute_force(instance, horizon)
-            took = time.perf_counter() - start
+            _, took = timed(brute_force, instance, horizon)
             yield size, "brute force", seconds(took), f"{took / base:.2f}×", "0"
 
 
-def show(title: str, columns: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> None:
-    table = Table(*columns, title=title)
+def show(title: str, columns: str, rows: Iterator[tuple[str, ...]]) -> None:
+    table = Table(*columns.split(", "), title=title)
     for row in rows:
         table.add_row(*row)
     Console(width=150).print(table)
@@ -205,32 +178,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="instances a row")
     seeds: int = parser.parse_args().seeds
     planner = load_plugins().planner("certified", gap=GAP)
-    warm = Instance(*clickbait_arms(np.random.default_rng(0), 8), 0.5)
     for lam in (0.5, 1e-4):  # compile, or load what was compiled before
-        planner.plan(Instance(warm.r, warm.b, lam), 5000)
-    grid_bound(warm, 2)
-    show(
-        f"certified beside a grid: K = {N_ARMS}, T = {HORIZON:,}, gap asked {GAP:g}",
-        (
-            "arms",
-            "lam",
-            "seed",
-            "method",
-            "certified",
-            "proven gap",
-            "T=1e6 / 1e5",
-            "T=1e9 / 1e5",
-            "grid",
-            "its gap",
-            "grid / certified",
-        ),
-        long_horizons(planner, seeds),
-    )
-    show(
-        "sizes that everything can do",
-        ("instance", "planner", "time", "over exact", "proven gap"),
-        small_sizes(seeds),
-    )
+        warm = drawn_instance("click-bait", 0, 8, lam)
+        planner.plan(warm, 5000)
+        grid_bound(warm, 2)
+    title = f"certified beside a grid: K = {N_ARMS}, T = {HORIZON:,}, gap asked {GAP:g}"
+    ours = "arms, lam, seed, method, certified, proven gap, T=1e6 / 1e5, T=1e9 / 1e5"
+    show(title, f"{ours}, grid, its gap, grid / certified", long_horizons(planner, seeds))
+    columns = "instance, planner, time, over exact, proven gap"
+    show("sizes that everything can do", columns, small_sizes(seeds))
 
 
 if __name__ == "__main__":

@@ -6,19 +6,24 @@ the planner's own time is taken out. CPU time, not wall time: other work does no
 it is measured against ``exp3p`` instead, both fused and with their environment.
 """
 
-import sys
 import time
-from collections.abc import Callable
 
 import numpy as np
 from attrs import frozen
 
 import bdes_framework as bdes
-from benchmarks.measure import CompiledC, Row, best_seconds, print_rows
+from benchmarks.measure import (
+    C_INSTANCE,
+    MILLION,
+    N_ARMS,
+    CompiledC,
+    Row,
+    best_seconds,
+    ns,
+    run_benchmark,
+)
 
-MILLION = 1_000_000
 CHUNK = 1 << 14
-N_ARMS = 10
 _RNG = np.random.default_rng(0)
 R = _RNG.random(N_ARMS)
 B = np.append(_RNG.random(N_ARMS - 1), 1.0)
@@ -78,51 +83,36 @@ def seconds_of(plugins: bdes.Plugins, ref: dict[str, object], lam: float) -> flo
     return best
 
 
-def overhead_rows(plugins: bdes.Plugins) -> list[Row]:
-    rows = []
-    cases: list[tuple[dict[str, object], float]] = [
-        ({"use": "etc", "planner": "watched", "tuning": tuning}, lam)
-        for tuning in ("balanced", "paper")
-        for lam in (0.1, 1.0)
-    ]
-    cases += [({"use": "sticky"}, 1.0)]
-    cases += [
-        ({"use": "unknown-lambda", "planner": "watched", "tuning": tuning}, lam)
-        for tuning in ("balanced", "paper")
-        for lam in (0.5, 1.0)
-    ]
+def overhead_rows() -> list[Row]:
+    cases: list[tuple[dict[str, object], float]] = [({"use": "sticky"}, 1.0)]
+    for use, lams in {"etc": (0.1, 1.0), "unknown-lambda": (0.5, 1.0)}.items():
+        for tuning in ("balanced", "paper"):
+            ref: dict[str, object] = {"use": use, "planner": "watched", "tuning": tuning}
+            cases += [(ref, lam) for lam in lams]
+    plugins, rows = bdes.load_plugins(modules=["benchmarks.policies"]), []
     for ref, lam in cases:
         own = seconds_of(plugins, ref, lam)
-        figure = (own - 1e-3) / MILLION * 1e9
-        name = f"{ref['use']}, {ref['tuning']}" if "tuning" in ref else str(ref["use"])
-        rows.append(
-            Row(f"{name}, lam = {lam:g}: ns per pull beside 1 ms", f"{own * 1e3:.2f} ms", "-",
-                figure, ALLOWED)
-        )  # fmt: skip
+        name = ", ".join(str(ref[key]) for key in ("use", "tuning") if key in ref)
+        claim = f"{name}, lam = {lam:g}: ns per pull beside 1 ms"
+        rows.append(Row(claim, f"{own * 1e3:.2f} ms", "-", (own - 1e-3) / MILLION * 1e9, ALLOWED))
     return rows
 
 
-def exp3p_row(plugins: bdes.Plugins) -> Row:
-    c, in_c = CompiledC("exp3p"), [float("inf")]
-
-    def run_c() -> None:
-        in_c[0] = min(in_c[0], c.ns_per_pull(N_ARMS, MILLION))
+def exp3p_rows() -> list[Row]:
+    plugins, c = bdes.load_plugins(), CompiledC("exp3p")
 
     def fused() -> None:
-        # The instance that the C loop plays.
-        r, b = (np.arange(N_ARMS) + 1) / N_ARMS, 1 - np.arange(N_ARMS) / N_ARMS
-        environment = plugins.environment("bernoulli", seed=1, r=r, b=b, lam=0.1)
+        environment = plugins.environment("bernoulli", seed=1, **C_INSTANCE)
         policy = plugins.policy("exp3p", bdes.Problem(N_ARMS, MILLION), seed=1)
         bdes.simulate(environment, policy, MILLION, keep=False)
 
-    turns: dict[str, Callable[[], object]] = {"c": run_c, "fused": fused}
-    seconds = best_seconds(turns, repeats=25)["fused"]
-    each = seconds / MILLION * 1e9
-    return Row("fused exp3p, K = 10", f"{each:.1f} ns", f"C {in_c[0]:.1f} ns", each / in_c[0], 1.5)
+    seconds = best_seconds({"c": c, "fused": fused}, repeats=25)["fused"]
+    return [c.row("fused exp3p, K = 10", seconds, 1.5)]
 
 
-def fallback_row(plugins: bdes.Plugins) -> Row:
+def fallback_rows() -> list[Row]:
     """Where states are slow, ``unknown-lambda`` is ``exp3p``: it decides and pays every round."""
+    plugins = bdes.load_plugins()
     best = {"unknown-lambda": float("inf"), "exp3p": float("inf")}
     for _ in range(15):
         for name in best:
@@ -132,20 +122,14 @@ def fallback_row(plugins: bdes.Plugins) -> Row:
             trace = bdes.simulate(environment, policy, MILLION, keep=False)
             best[name] = min(best[name], time.thread_time() - begin)
             assert trace.diagnostics.get("chosen", name) == "exp3p"
-    each = {name: f"{seconds / MILLION * 1e9:.1f} ns" for name, seconds in best.items()}
-    return Row(
-        "unknown-lambda that ends in exp3p, fused",
-        each["unknown-lambda"],
-        f"exp3p {each['exp3p']}",
-        best["unknown-lambda"] / best["exp3p"],
-        1.1,
-    )
+    ours, plain = best.values()
+    claim = "unknown-lambda that ends in exp3p, fused"
+    return [Row(claim, ns(ours), f"exp3p {ns(plain)}", ours / plain, 1.1)]
 
 
 def main() -> None:
-    plugins = bdes.load_plugins(modules=["benchmarks.policies"])
-    rows = [exp3p_row(plugins), fallback_row(plugins), *overhead_rows(plugins)]
-    sys.exit(0 if print_rows("The paper's policies, T = 10^6, K = 10", rows) else 1)
+    title = "The paper's policies, T = 10^6, K = 10"
+    run_benchmark(title, exp3p_rows, fallback_rows, overhead_rows)
 
 
 if __name__ == "__main__":

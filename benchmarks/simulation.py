@@ -7,21 +7,25 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from rich.console import Console
 
 import bdes_framework as bdes
-from benchmarks.measure import CompiledC, Row, best_seconds, print_rows
+from benchmarks.measure import (
+    C_INSTANCE,
+    MILLION,
+    N_ARMS,
+    CompiledC,
+    Row,
+    absolute,
+    best_seconds,
+    ns,
+    run_benchmark,
+)
 
-MILLION = 1_000_000
-N_ARMS = 10
-_RNG = np.random.default_rng(0)
-# The same instance as in benchmarks/c/bandit.h: the better an arm pays, the more it wears out.
-ARMS = {"r": np.arange(1, N_ARMS + 1) / N_ARMS, "b": 1 - np.arange(N_ARMS) / N_ARMS, "lam": 0.1}
 PLUGINS = bdes.load_plugins()
 
 
 def environment() -> bdes.Environment:
-    return PLUGINS.environment("bernoulli", seed=1, **ARMS)
+    return PLUGINS.environment("bernoulli", seed=1, **C_INSTANCE)
 
 
 def policy(name: str, horizon: int) -> bdes.Policy:
@@ -36,22 +40,9 @@ class AskTellOnly:
         self.tell = inner.tell
 
 
-def ns(seconds: float, pulls: int) -> str:
-    return f"{seconds / pulls * 1e9:,.1f} ns"
-
-
 def schedule_rows() -> list[Row]:
-    arms = _RNG.integers(0, N_ARMS, MILLION)
-    short = arms[:1000]
-    one = arms[:1]
-    c = CompiledC("schedule")
-    in_c = float("inf")
-
-    def run_c() -> None:
-        nonlocal in_c
-        in_c = min(in_c, c.ns_per_pull(N_ARMS, MILLION))
-
-    played = environment()
+    arms = np.random.default_rng(0).integers(0, N_ARMS, MILLION)
+    played, c = environment(), CompiledC("schedule")
 
     def blocks(block: bdes.IntArray, times: int) -> Callable[[], None]:
         def turn() -> None:
@@ -62,68 +53,54 @@ def schedule_rows() -> list[Row]:
 
     best = best_seconds(
         {
-            "c": run_c,
+            "c": c,
             "million": blocks(arms, 1),
-            "thousands": blocks(short, 1000),
-            "ones": blocks(one, 5000),
+            "thousands": blocks(arms[:1000], 1000),
+            "ones": blocks(arms[:1], 5000),
         }
     )
-    per_pull = best["million"] / MILLION
-    fixed = best["ones"] / 5000 - per_pull
+    whole, thousands = best["million"], best["thousands"]
+    fixed = best["ones"] / 5000 - whole / MILLION
+    claim = "blocks of 1,000 pulls, per pull"
     return [
-        Row("a schedule of 10^6 pulls in one block", ns(best["million"], MILLION),
-            f"C {in_c:.1f} ns", per_pull * 1e9 / in_c, 3),
-        Row("blocks of 1,000 pulls, per pull", ns(best["thousands"], MILLION),
-            f"10^6 {ns(best['million'], MILLION)}", best["thousands"] / best["million"], 4),
-        Row("a block beside its pulls, µs", f"{fixed * 1e6:.1f} µs", "-", fixed * 1e6, 10),
-    ]  # fmt: skip
+        c.row("a schedule of 10^6 pulls in one block", whole, 3),
+        Row(claim, ns(thousands), f"10^6 {ns(whole)}", thousands / whole, 4),
+        absolute("a block beside its pulls", fixed * 1e6, "µs", 10),
+    ]
 
 
 def fused_rows() -> list[Row]:
     rows = []
     for name, asked in (("ucb1", 2.0), ("exp3", 1.5)):
-        c = CompiledC(name)
-        in_c = [float("inf")]
-        horizon = MILLION
-
-        def run_c(c: CompiledC = c, in_c: list[float] = in_c, horizon: int = horizon) -> None:
-            in_c[0] = min(in_c[0], c.ns_per_pull(N_ARMS, horizon))
-
-        seconds = float("inf")
+        c, seconds = CompiledC(name), float("inf")
         # Both sides alike: fewer turns are over before a busy neighbour on the machine is.
         for _ in range(60):
-            run_c()
+            c()
             # Made before the clock starts, as the C loop makes its arrays.
-            world, chosen = environment(), policy(name, horizon)
+            world, chosen = environment(), policy(name, MILLION)
             begin = time.perf_counter()
-            bdes.simulate(world, chosen, horizon, keep=False)
+            bdes.simulate(world, chosen, MILLION, keep=False)
             seconds = min(seconds, time.perf_counter() - begin)
-        ratio = seconds / horizon * 1e9 / in_c[0]
-        rows.append(
-            Row(f"fused {name}, K = 10", ns(seconds, horizon), f"C {in_c[0]:.1f} ns", ratio, asked)
-        )
+        rows.append(c.row(f"fused {name}, K = 10", seconds, asked))
     return rows
 
 
 def own_form_rows() -> list[Row]:
     rows = []
+    # The same problem for both, so that defaults drawn from the horizon are the same too.
+    long, short = 200_000, 5_000
     for name in ("ucb1", "exp3", "thompson", "discounted-ucb", "sliding-window-ucb", "aae"):
-        # The same problem for both, so that defaults drawn from the horizon are the same too.
-        long, short = 200_000, 5_000
 
-        def fused(name: str = name, horizon: int = long) -> None:
-            bdes.simulate(environment(), policy(name, horizon), horizon, keep=False)
+        def fused(name: str = name) -> None:
+            bdes.simulate(environment(), policy(name, long), long, keep=False)
 
-        def plain(name: str = name, horizon: int = long, rounds: int = short) -> None:
-            hidden = AskTellOnly(policy(name, horizon))
-            bdes.simulate(environment(), hidden, rounds, keep=False)
+        def plain(name: str = name) -> None:
+            bdes.simulate(environment(), AskTellOnly(policy(name, long)), short, keep=False)
 
         best = best_seconds({"fused": fused, "plain": plain}, repeats=5)
         ratio = (best["plain"] / short) / (best["fused"] / long)
-        rows.append(
-            Row(f"fused {name} against its ask/tell", ns(best["fused"], long),
-                ns(best["plain"], short), ratio, 10, at_least=True)
-        )  # fmt: skip
+        ours, against = ns(best["fused"], long), ns(best["plain"], short)
+        rows.append(Row(f"fused {name} against its ask/tell", ours, against, ratio, 10, True))
     return rows
 
 
@@ -156,11 +133,9 @@ def overhead_rows() -> list[Row]:
         bdes.simulate(environment(), PlainPolicy(), rounds, keep=False)
 
     best = best_seconds({"bare": bare, "simulated": simulated}, repeats=20)
-    extra = (best["simulated"] - best["bare"]) / rounds * 1e6
-    return [
-        Row("simulate over a bare loop, µs per round", f"{best['simulated'] / rounds * 1e6:.2f} µs",
-            f"{best['bare'] / rounds * 1e6:.2f} µs", extra, 2)
-    ]  # fmt: skip
+    bare_each, each = (best[name] / rounds * 1e6 for name in ("bare", "simulated"))
+    claim = "simulate over a bare loop, µs per round"
+    return [Row(claim, f"{each:.2f} µs", f"{bare_each:.2f} µs", each - bare_each, 2)]
 
 
 START = """
@@ -202,20 +177,18 @@ def process_rows() -> list[Row]:
     user = (resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before) / 5
     megabytes = child(LONG)
     return [
-        Row("a second process until it has simulated, s", f"{start:.2f} s", "-", start, 1.5),
-        Row("bdes --help, user CPU, s", f"{user:.2f} s", "-", user, 0.3),
-        Row("T = 10^8 with curves only, MB", f"{megabytes:.0f} MB", "-", megabytes, 300),
+        absolute("a second process until it has simulated", start, "s", 1.5),
+        absolute("bdes --help, user CPU", user, "s", 0.3),
+        absolute("T = 10^8 with curves only", megabytes, "MB", 300),
     ]
 
 
-def main() -> None:
-    console = Console(stderr=True)
-    rows: list[Row] = []
-    for part in (schedule_rows, fused_rows, own_form_rows, overhead_rows, process_rows):
-        with console.status(f"measuring {part.__name__.removesuffix('_rows').replace('_', ' ')}"):
-            rows += part()
-    sys.exit(0 if print_rows("Playing pulls (single process, best of many turns)", rows) else 1)
-
-
 if __name__ == "__main__":
-    main()
+    run_benchmark(
+        "Playing pulls (single process, best of many turns)",
+        schedule_rows,
+        fused_rows,
+        own_form_rows,
+        overhead_rows,
+        process_rows,
+    )

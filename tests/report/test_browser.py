@@ -9,7 +9,7 @@ import pytest
 from bdes_framework import load_run
 from bdes_framework.report.data import RunData
 from bdes_framework.report.page import Settings, report_page, vega_script
-from benchmarks.reports import FILE as LARGE
+from benchmarks.runs import LARGE
 from tests.support.browser import Browser, browser, needs_browser
 from tests.support.reports import HOSTILE_POLICY, make_run
 
