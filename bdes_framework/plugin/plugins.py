@@ -157,14 +157,13 @@ class Plugins:
         return entry, config
 
     def _entry_of_config(self, kind: Kind, config: type[AttrsInstance]) -> Entry:
-        entry = self._registry.of_config(kind, config)
-        if entry is None:
-            raise UnknownNameError(
-                f"no {kind} is registered with config class {quoted(config.__name__)}."
-                f" Registered: {listed(e.config.__name__ for e in self.entries(kind))}."
-                + self._not_loaded()
-            )
-        return entry
+        for entry in self.entries(kind):
+            if entry.config is config:
+                return entry
+        raise UnknownNameError(
+            f"no {kind} is registered with config class {quoted(config.__name__)}. Registered:"
+            f" {listed(e.config.__name__ for e in self.entries(kind))}.{self._not_loaded()}"
+        )
 
     def _nested_mistakes(
         self, cls: type[AttrsInstance], given: object, source: str, path: str

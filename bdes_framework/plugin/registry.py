@@ -201,36 +201,28 @@ class Registry:
 
     def __init__(self) -> None:
         self._tables: dict[Kind, dict[str, Entry]] = {kind: {} for kind in Kind}
-        self._by_config: dict[tuple[Kind, type[AttrsInstance]], Entry] = {}
 
     def add(self, entries: tuple[Entry, ...]) -> None:
         """Add a plugin's entries, all or none; raise PluginError if a name is taken."""
         tables = {kind: dict(table) for kind, table in self._tables.items()}
-        by_config = dict(self._by_config)
         for entry in entries:
-            taken = tables[entry.kind].get(entry.name)
-            if taken is not None:
-                raise PluginError(
-                    f"{entry.kind} {entry.name!r} of {entry.distribution} is already registered"
-                    f" by plugin {taken.plugin!r} of {taken.distribution}"
-                )
-            other = by_config.get((entry.kind, entry.config))
-            if other is not None:
-                raise PluginError(
-                    f"{entry.kind} {entry.name!r}: config class {entry.config.__name__} already"
-                    f" belongs to {other.name!r}; every name needs a config class of its own"
-                )
+            for other in tables[entry.kind].values():
+                if other.name == entry.name:
+                    raise PluginError(
+                        f"{entry.kind} {entry.name!r} of {entry.distribution} is already"
+                        f" registered by plugin {other.plugin!r} of {other.distribution}"
+                    )
+                if other.config is entry.config:
+                    raise PluginError(
+                        f"{entry.kind} {entry.name!r}: config class {entry.config.__name__} already"
+                        f" belongs to {other.name!r}; every name needs a config class of its own"
+                    )
             tables[entry.kind][entry.name] = entry
-            by_config[entry.kind, entry.config] = entry
-        self._tables, self._by_config = tables, by_config
+        self._tables = tables
 
     def table(self, kind: Kind) -> Mapping[str, Entry]:
         """Return the entries of one kind by name."""
         return self._tables[kind]
-
-    def of_config(self, kind: Kind, config: type[AttrsInstance]) -> Entry | None:
-        """Return the entry with this config class, or None."""
-        return self._by_config.get((kind, config))
 
     def __iter__(self) -> Iterator[Entry]:
         for table in self._tables.values():

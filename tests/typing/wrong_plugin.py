@@ -33,8 +33,15 @@ class Plain:
     """No attrs class."""
 
 
-class Good:
-    """A policy and a planner with nothing wrong."""
+class Built:
+    """Is its own factory."""
+
+    def __init__(self, config: Config, context: BuildContext) -> None:
+        pass
+
+
+class Good(Built):
+    """A policy with nothing wrong."""
 
     def ask(self, limit: int) -> IntArray:
         return np.zeros(limit, dtype=np.int64)
@@ -42,17 +49,13 @@ class Good:
     def tell(self, rewards: FloatArray) -> None:
         pass
 
-    def plan(self, instance: Instance, horizon: int) -> Plan:
-        schedule = Schedule.cycle([0], horizon)
-        return Plan(schedule, instance.value(schedule), float("inf"))
 
-
-class WithoutTell:
+class WithoutTell(Built):
     def ask(self, limit: int) -> IntArray:
         return np.zeros(limit, dtype=np.int64)
 
 
-class AsksForAList:
+class AsksForAList(Built):
     def ask(self, limit: int) -> list[int]:
         return [0] * limit
 
@@ -60,46 +63,36 @@ class AsksForAList:
         pass
 
 
-class PlansASchedule:
+class PlansASchedule(Built):
     def plan(self, instance: Instance, horizon: int) -> Schedule:
         return Schedule.cycle([0], horizon)
 
 
-class WithoutSigma:
+class WantsAProblem:
+    def __init__(self, config: Config, context: PolicyContext) -> None:
+        pass
+
+    def plan(self, instance: Instance, horizon: int) -> Plan:
+        schedule = Schedule.cycle([0], horizon)
+        return Plan(schedule, instance.value(schedule), float("inf"))
+
+
+class WithoutSigma(Built):
     def sample(self, size: int, rng: Generator) -> FloatArray:
         return np.zeros(size)
 
 
-def build_without_tell(config: Config, context: PolicyContext) -> WithoutTell:
-    return WithoutTell()
-
-
-def build_list(config: Config, context: PolicyContext) -> AsksForAList:
-    return AsksForAList()
-
-
-def build_schedule(config: Config, context: BuildContext) -> PlansASchedule:
-    return PlansASchedule()
-
-
-def build_without_sigma(config: Config, context: BuildContext) -> WithoutSigma:
-    return WithoutSigma()
-
-
-def build_with_a_problem(config: Config, context: PolicyContext) -> Good:
-    return Good()
-
-
 def build_plain(config: Plain, context: PolicyContext) -> Good:
-    return Good()
+    return Good(Config(), context)
 
 
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
-    registrar.policy("without-tell", Config, build_without_tell)  # error: arg-type
-    registrar.policy("list", Config, build_list)  # error: arg-type
-    registrar.policy("other-config", OtherConfig, build_with_a_problem)  # error: arg-type
+    registrar.policy("good", Config, Good)
+    registrar.policy("without-tell", Config, WithoutTell)  # error: arg-type
+    registrar.policy("list", Config, AsksForAList)  # error: arg-type
+    registrar.policy("other-config", OtherConfig, Good)  # error: arg-type
     registrar.policy("plain", Plain, build_plain)  # error: type-var
-    registrar.planner("schedule", Config, build_schedule)  # error: arg-type
-    registrar.planner("with-a-problem", Config, build_with_a_problem)  # error: arg-type
-    registrar.noise_model("without-sigma", Config, build_without_sigma)  # error: arg-type
+    registrar.planner("schedule", Config, PlansASchedule)  # error: arg-type
+    registrar.planner("with-a-problem", Config, WantsAProblem)  # error: arg-type
+    registrar.noise_model("without-sigma", Config, WithoutSigma)  # error: arg-type
