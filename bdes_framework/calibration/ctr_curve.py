@@ -107,7 +107,7 @@ class CtrCurve:
 
 @frozen(eq=False)
 class RateCalibration:
-    """What a curve says about the evolution rate.
+    """Estimates of the evolution rate and of b/q0 from a curve, with intervals.
 
     Intervals are profile-likelihood intervals: the values that the curve does not reject
     when everything else is fitted to them. They keep to 0 <= lam <= 1 and b >= 0.

@@ -47,7 +47,7 @@ _SECOND_KEPT = 2
 
 @frozen
 class ModelScore:
-    """How well a model with so many parameters explains a log; smaller AIC and BIC are better.
+    """Log-likelihood, AIC and BIC of a model of a log; smaller AIC and BIC are better.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class Fit:
     deviations: FloatArray = field(repr=False)
 
     def draws(self, n: int, rng: np.random.Generator) -> list[Instance]:
-        """Return instances drawn from the posterior: how else the arms may well be."""
+        """Return ``n`` instances drawn from the posterior."""
         as_integer(n, "n", 1)
         normal = rng.standard_normal((n, self.centre.size))
         return [self.coordinates.instance(self.centre + self.deviations @ z) for z in normal]
@@ -206,7 +206,7 @@ def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None
 
 
 def _search(log: Log, coordinates: Coordinates) -> Mode:
-    """Score from several rates on parts of the log, then the best of them on all of it."""
+    """Climb from several rates on parts of the log, then from the best of them on all of it."""
     rough: list[FloatArray] = []
     for first, n_rows in _starts(log, coordinates):
         part = log.first(n_rows)
@@ -231,7 +231,7 @@ def _search(log: Log, coordinates: Coordinates) -> Mode:
 
 
 def _starts(log: Log, coordinates: Coordinates) -> Iterator[tuple[FloatArray, int]]:
-    """Yield first guesses, and how many rows are needed to tell whether they are right."""
+    """Yield starting points, and how many rows show whether they are right."""
     pulls, paid = log.totals()
     level = (paid + 1) / (pulls + 2)
     theta = np.zeros(coordinates.size)
@@ -262,7 +262,7 @@ def _distinct(thetas: list[FloatArray]) -> list[FloatArray]:
 
 
 def _most_likely(log: Log, coordinates: Coordinates, mode: Mode) -> Mode:
-    """Return where the likelihood is largest, as AIC and BIC mean it: the prior has no say.
+    """Return where the likelihood is largest, as AIC and BIC need it: without the prior.
 
     It may be largest at a boundary, which no coordinates reach. Scoring with the prior's
     precision, but without its pull, comes as near as makes no difference. A rate that was

@@ -131,9 +131,9 @@ def _about_rate(
         return
     low, high = ends
     if low * log.longest < 0.1:
-        yield "lam cannot be told from 0, at which the state never moves"
+        yield "lam cannot be distinguished from 0, at which the state never moves"
     if high > 0.999:
-        yield "lam cannot be told from 1, at which one pull decides the state"
+        yield "lam cannot be distinguished from 1, at which one pull decides the state"
     if errors[-1] > _WIDE_RATE:
         yield f"lam is known only to lie between {low:.2g} and {high:.2g}"
 

@@ -87,7 +87,10 @@ def test_fit_reads_a_pipe(source: str) -> None:
     assert "not used          column user" in done.stdout
     # Warnings are whole lines, whatever the width: they can be searched.
     assert "lam is known only to lie between" in done.stdout
-    assert "\nwarning: lam cannot be told from 0, at which the state never moves\n" in done.stdout
+    assert (
+        "\nwarning: lam cannot be distinguished from 0, at which the state never moves\n"
+        in done.stdout
+    )
 
 
 def test_a_bad_line_from_a_pipe_is_named() -> None:

@@ -81,7 +81,9 @@ def test_a_rate_at_its_boundary_is_warned_of(lam: float) -> None:
     if lam == 1:
         assert found.lam_interval[1] == 1.0
         assert found.instance.lam > 0.95
-    assert any(f"lam cannot be told from {lam:.0f}" in warning for warning in found.warnings)
+    assert any(
+        f"lam cannot be distinguished from {lam:.0f}" in warning for warning in found.warnings
+    )
 
 
 @pytest.mark.parametrize("lam", [0.003, 0.03, 0.3, 0.9])

@@ -12,10 +12,10 @@ def simulated_log(
 ) -> bdes.Log:
     """Return a log of so many users, each with runs of one arm at a time."""
     rng = np.random.default_rng(seed)
+    n_runs = -(-rows // run)
     arms = np.concatenate(
-        [np.repeat(rng.integers(0, instance.n_arms, -(-rows // run)), run)[:rows]
-         for _ in range(users)]
-    )  # fmt: skip
+        [np.repeat(rng.integers(0, instance.n_arms, n_runs), run)[:rows] for _ in range(users)]
+    )
     means = np.concatenate([instance.expected_rewards(part) for part in np.split(arms, users)])
     rewards = (rng.random(arms.size) < means).astype(np.int8)
     names = [str(arm) for arm in range(instance.n_arms)]

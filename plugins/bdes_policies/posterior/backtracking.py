@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdes_framework import FloatArray, IntArray, compiled, sweep_log_likelihoods
-from bdes_policies.posterior.modes import MAX_LOGIT
 
+MAX_LOGIT = 25.0
+"""Logits are kept this close to 0."""
 _FORGOTTEN = 7.0
 """Once less than exp(-7) of the first state is left, nothing says what the scale is."""
 _MAX_EXPONENT = 300.0

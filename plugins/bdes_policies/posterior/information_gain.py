@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bdes_framework import FloatArray, IntArray, compiled, repeat_weights
+from bdes_policies.posterior.laplace import Draw
 from bdes_policies.posterior.lookahead import Lookahead, follow, look_ahead, value_at
-from bdes_policies.posterior.modes import Draw
 
 ROUGH_STATES, ROUGH_STEPS = 32, 96
 """Of a plan that is only compared with others: half of the work where states are fast, a fifth

@@ -25,15 +25,14 @@ from bdes_framework import (
 from bdes_policies.exploration.phased_policy import MAX_BLOCK
 from bdes_policies.exploration.phases import check_rewards
 from bdes_policies.posterior.deviates import CorrelatedDeviates
-from bdes_policies.posterior.estimating import Posterior
 from bdes_policies.posterior.information_gain import (
     CandidatePlan,
     choose_plan,
     plan_finely,
     plan_roughly,
 )
+from bdes_policies.posterior.laplace import Draw, Posterior, RatePrior
 from bdes_policies.posterior.lookahead import follow
-from bdes_policies.posterior.modes import Draw, RatePrior
 
 _MIN_ROUNDS = 2
 """Of an epoch."""

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from bdes_framework import FloatArray, Instance, IntArray, Problem, likelihood_of
-from bdes_policies.posterior.estimating import Posterior
 from bdes_policies.posterior.information_gain import (
     CandidatePlan,
     choose_plan,
@@ -16,8 +15,8 @@ from bdes_policies.posterior.information_gain import (
     information_gain,
     plan_roughly,
 )
+from bdes_policies.posterior.laplace import Draw, Posterior, RatePrior
 from bdes_policies.posterior.lookahead import follow, look_ahead
-from bdes_policies.posterior.modes import Draw, RatePrior
 from tests.support.noiseless import PLUGINS, build, diagnostics_of, number, play
 
 # -- totals and information gain --------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a log of pulls says about (r, b, lam): modes of the posterior, and draws around them.
+"""Laplace approximations of the posterior of (r, b, lam) at its modes, and draws from them.
 
 The likelihood of every pull is explicit once (b, lam) are given, so all of them count, also
 those made while the state was moving. Fisher scoring from several starts of lam finds the
@@ -9,8 +9,10 @@ tails are about those of the Beta distribution that r then has.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
+from attrs import frozen
 from numpy.random import Generator
 from numpy.typing import NDArray
 
@@ -23,6 +25,7 @@ from bdes_framework import (
     sweep_likelihood,
 )
 from bdes_policies.posterior.backtracking import (
+    MAX_LOGIT,
     Instances,
     Observations,
     Shrinkage,
@@ -30,15 +33,6 @@ from bdes_policies.posterior.backtracking import (
     backtrack,
     from_logit,
     unpack,
-)
-from bdes_policies.posterior.modes import (
-    MAX_LOGIT,
-    Draw,
-    LaplaceApproximation,
-    RatePrior,
-    from_logits,
-    is_same_mode,
-    logit,
 )
 
 _RULES = ScoringRules(
@@ -74,6 +68,81 @@ _SAFETY = 9.0
 _NO_STARTS: IntArray = np.empty(0, dtype=np.int64)
 
 
+@frozen
+class RatePrior:
+    """What is known of logit lam before the first pull.
+
+    Parameters
+    ----------
+    lam : float
+        The rate itself if ``known``; otherwise the most likely one, neither 0 nor 1.
+    deviation : float
+        Of logit lam.
+    known : bool
+        Whether ``lam`` is certain.
+    starts : Sequence[float]
+        Rates to start looking for modes from.
+    """
+
+    lam: float
+    deviation: float
+    known: bool
+    starts: Sequence[float]
+
+
+@frozen(eq=False)
+class Draw:
+    """One instance that the log allows for."""
+
+    r: FloatArray
+    b: FloatArray
+    lam: float
+
+
+@frozen(eq=False)
+class LaplaceApproximation:
+    """The posterior around one of its modes, taken to be normal.
+
+    Parameters
+    ----------
+    mode : Mode
+        In logits of r, b and lam, in this order; that of a known lam is not used.
+    evidence : float
+        The logarithm of the posterior's mass around the mode, up to a constant.
+    scale_is_known : bool
+        Whether ``centre`` holds logit r, not log r.
+    centre : FloatArray, shape (2K+1,)
+        The mode as log r (or logit r), log b and logit lam.
+    deviations : FloatArray, shape (2K+1, 2K+1)
+        What standard normal deviates of b, lam and r, in this order, are multiplied by to get a
+        step from the centre.
+    """
+
+    mode: Mode
+    evidence: float
+    scale_is_known: bool
+    centre: FloatArray
+    deviations: FloatArray
+
+
+def _is_same_mode(one: Mode, other: Mode) -> bool:
+    """Return whether two modes are within a fraction of a deviation of each other."""
+    apart = one.theta - other.theta
+    return float(apart @ other.precision @ apart) < 0.1
+
+
+# Not by scipy.special, whose last bits are others: the arms that are played depend on them.
+def _logit(p: float) -> float:
+    """Return the logit of a probability, at most ``MAX_LOGIT`` from 0."""
+    return min(max(math.log(p) - math.log1p(-p), -MAX_LOGIT), MAX_LOGIT)
+
+
+def _from_logits(logits: FloatArray) -> FloatArray:
+    """Return the probabilities that have these logits."""
+    values: FloatArray = 1.0 / (1.0 + np.exp(-logits))
+    return values
+
+
 def _move(logits: FloatArray, step: FloatArray) -> FloatArray:
     """Return where a step leads, each coordinate moved no farther than allowed."""
     there: FloatArray = np.clip(
@@ -89,7 +158,7 @@ class Posterior:
         self._n_arms = n_arms
         self._q0 = q0
         self._prior = prior
-        self._centre = 0.0 if prior.known else logit(prior.lam)
+        self._centre = 0.0 if prior.known else _logit(prior.lam)
         self._order = np.roll(np.arange(2 * n_arms + 1), -n_arms)
         self._peaks: list[LaplaceApproximation] = []
         self._restart_at = 0.0
@@ -109,14 +178,14 @@ class Posterior:
         found = sorted(map(self._approximate, starts), key=lambda one: -one.evidence)
         self._peaks = []
         for one in found:
-            repeated = any(is_same_mode(one.mode, other.mode) for other in self._peaks)
+            repeated = any(_is_same_mode(one.mode, other.mode) for other in self._peaks)
             if not repeated and one.evidence > found[0].evidence - _MAX_EVIDENCE_GAP:
                 self._peaks.append(one)
 
     def _start(self, lam: float) -> FloatArray:
         logits = np.zeros(2 * self._n_arms + 1)
         if not self._prior.known:
-            logits[-1] = logit(lam)
+            logits[-1] = _logit(lam)
         return logits
 
     def _evaluate(self, logits: FloatArray) -> Mode:
@@ -152,7 +221,7 @@ class Posterior:
         )
 
     def _values(self, logits: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        values = from_logits(logits)
+        values = _from_logits(logits)
         k = self._n_arms
         lam = self._prior.lam if self._prior.known else float(values[-1])
         return values[:k], values[k : 2 * k], lam
