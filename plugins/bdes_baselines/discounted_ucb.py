@@ -68,19 +68,26 @@ class _State(NamedTuple):
 
 
 @compiled
+def highest_bound(
+    counts: FloatArray | IntArray, sums: FloatArray, spread: float, width: float
+) -> int:
+    """Return an arm without plays, or that of the highest mean + width·sqrt(spread/count)."""
+    best, highest = 0, -math.inf
+    for arm in range(counts.size):
+        if counts[arm] == 0:
+            return arm
+        index = sums[arm] / counts[arm] + width * math.sqrt(spread / counts[arm])
+        if index > highest:
+            best, highest = arm, index
+    return best
+
+
+@compiled
 def _choose(
     counts: FloatArray, sums: FloatArray, total: FloatArray, bound: float, xi: float
 ) -> int:
     # Rounding may leave the total just below 1, where the logarithm would turn negative.
-    spread = xi * math.log(max(total[0], 1.0))
-    best, highest = 0, -math.inf
-    for arm in range(counts.size):
-        if counts[arm] == 0.0:
-            return arm
-        index = sums[arm] / counts[arm] + 2.0 * bound * math.sqrt(spread / counts[arm])
-        if index > highest:
-            best, highest = arm, index
-    return best
+    return highest_bound(counts, sums, xi * math.log(max(total[0], 1.0)), 2.0 * bound)
 
 
 @compiled

@@ -7,6 +7,7 @@ import numpy as np
 from attrs import field, frozen
 from attrs.validators import ge, gt, lt, optional
 
+from bdes_baselines.discounted_ucb import highest_bound
 from bdes_framework import (
     Diagnostics,
     FloatArray,
@@ -77,15 +78,7 @@ class _State(NamedTuple):
 def _choose(
     counts: IntArray, sums: FloatArray, clock: IntArray, tau: int, bound: float, xi: float
 ) -> int:
-    spread = xi * math.log(max(min(clock[0], tau), 1))
-    best, highest = 0, -math.inf
-    for arm in range(counts.size):
-        if counts[arm] == 0:
-            return arm
-        index = sums[arm] / counts[arm] + bound * math.sqrt(spread / counts[arm])
-        if index > highest:
-            best, highest = arm, index
-    return best
+    return highest_bound(counts, sums, xi * math.log(max(min(clock[0], tau), 1)), bound)
 
 
 @compiled

@@ -12,10 +12,9 @@ from numpy.random import Generator
 
 from bdes_baselines.aae import Aae
 from bdes_baselines.discounted_ucb import DiscountedUcb
-from bdes_baselines.discounted_ucb import best_gamma as best_discount
-from bdes_baselines.exp3 import Exp3, Exp3Config, best_gamma
+from bdes_baselines.exp3 import Exp3, Exp3Config
 from bdes_baselines.non_adaptive import Uniform
-from bdes_baselines.sliding_window_ucb import SlidingWindowUcb, best_window
+from bdes_baselines.sliding_window_ucb import SlidingWindowUcb
 from bdes_baselines.thompson import Thompson, Uniforms
 from bdes_baselines.ucb1 import Ucb1
 from bdes_framework import ConfigError, FloatArray, InvalidValueError, Policy, Problem
@@ -113,13 +112,6 @@ def test_ucb1_returns_to_a_neglected_arm() -> None:
     assert pulls.size > 5
 
 
-@pytest.mark.parametrize(("n_arms", "horizon"), [(2, 1), (2, 100), (10, 10**6), (1, 50)])
-def test_exp3_takes_gamma_from_the_horizon(n_arms: int, horizon: int) -> None:
-    policy = build("exp3", n_arms, horizon)
-    expected = min(1, math.sqrt(n_arms * math.log(n_arms) / ((math.e - 1) * horizon)))
-    assert diagnostics_of(policy)["gamma"] == best_gamma(n_arms, horizon) == expected
-
-
 LARGEST_UNIFORM = 1 - 2**-53
 
 
@@ -141,25 +133,28 @@ def test_exp3_takes_the_last_arm_beyond_rounding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("horizon", "changes", "bound", "gamma"),
-    [(10_000, 1, 1.0, 1 - 0.01 / 4), (10_000, 4, 1.0, 1 - 0.02 / 4), (1, 1, 0.1, 0.5)],
+    ("name", "n_arms", "horizon", "given", "expected"),
+    [
+        *(
+            ("exp3", k, t, {}, min(1, math.sqrt(k * math.log(k) / ((math.e - 1) * t))))
+            for k, t in ((2, 1), (2, 100), (10, 10**6), (1, 50))
+        ),
+        ("discounted-ucb", 2, 10_000, {}, 1 - 0.01 / 4),
+        ("discounted-ucb", 2, 10_000, {"changes": 4}, 1 - 0.02 / 4),
+        ("discounted-ucb", 2, 1, {"B": 0.1}, 0.5),
+        ("sliding-window-ucb", 5, 10_000, {}, 607),
+        ("sliding-window-ucb", 5, 10_000, {"changes": 4}, 304),
+        ("sliding-window-ucb", 60, 100, {}, 60),
+        ("sliding-window-ucb", 3, 1, {}, 1),  # 3, cut to the horizon
+        ("sliding-window-ucb", 1, 2, {}, 2),
+    ],
 )
-def test_discounted_ucb_takes_gamma_from_horizon(
-    horizon: int, changes: int, bound: float, gamma: float
+def test_defaults_come_from_the_horizon(
+    name: str, n_arms: int, horizon: int, given: dict[str, object], expected: float
 ) -> None:
-    assert best_discount(bound, changes, horizon) == pytest.approx(gamma, rel=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("horizon", "changes", "n_arms", "tau"),
-    [(10_000, 1, 5, 607), (10_000, 4, 5, 304), (100, 1, 60, 60), (1, 1, 3, 3), (2, 1, 1, 2)],
-)
-def test_sliding_window_takes_tau_from_horizon(
-    horizon: int, changes: int, n_arms: int, tau: int
-) -> None:
-    assert best_window(1.0, changes, n_arms, horizon) == tau
-    policy = build("sliding-window-ucb", n_arms, horizon, changes=changes)
-    assert diagnostics_of(policy)["tau"] == min(tau, horizon)
+    shown = diagnostics_of(build(name, n_arms, horizon, **given))
+    found = shown["tau" if name == "sliding-window-ucb" else "gamma"]
+    assert found == pytest.approx(expected, rel=1e-15)
 
 
 def test_discounted_ucb_replays_underflowed_arm() -> None:
