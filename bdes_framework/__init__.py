@@ -125,8 +125,8 @@ if TYPE_CHECKING:
     from bdes_framework.plugin.registry import Entry as Entry
     from bdes_framework.plugin.registry import PluginStatus as PluginStatus
     from bdes_framework.plugin.registry import Registrar as Registrar
-    from bdes_framework.plugin.validators import is_integer as is_integer
-    from bdes_framework.plugin.validators import is_number as is_number
+    from bdes_framework.plugin.validators import validate_integer as validate_integer
+    from bdes_framework.plugin.validators import validate_number as validate_number
     from bdes_framework.simulation.loop import Trace as Trace
     from bdes_framework.simulation.loop import log_checkpoints as log_checkpoints
     from bdes_framework.simulation.loop import simulate as simulate
@@ -164,7 +164,7 @@ _HOMES = {
     "planning": "PlanReport report_plan",
     "plugin.hookspecs": "API_VERSION FinishedCell RunProgress hookimpl",
     "plugin.registry": "Entry PluginStatus Registrar",
-    "plugin.validators": "is_integer is_number",
+    "plugin.validators": "validate_integer validate_number",
     "model.schedule": "Schedule Segment",
     "_internal.seeding": "Seed",
     "simulation.loop": "Trace log_checkpoints simulate",

@@ -16,8 +16,8 @@ from bdes_framework import (
     World,
     compiled,
     finite_rewards,
-    is_number,
     play_round,
+    validate_number,
 )
 
 _MAX_BLOCK = 1 << 16
@@ -43,7 +43,9 @@ class AaeConfig:
         horizon T.
     """
 
-    delta: float | None = field(default=None, validator=optional([is_number, ge(1e-300), le(1.0)]))
+    delta: float | None = field(
+        default=None, validator=optional([validate_number, ge(1e-300), le(1.0)])
+    )
 
 
 class _State(NamedTuple):

@@ -16,9 +16,9 @@ from bdes_framework import (
     World,
     compiled,
     finite_rewards,
-    is_integer,
-    is_number,
     play_round,
+    validate_integer,
+    validate_number,
 )
 
 
@@ -45,10 +45,12 @@ class DiscountedUcbConfig:
         How often the arms' means are thought to change, for the default of gamma.
     """
 
-    B: float = field(default=1.0, validator=[is_number, gt(0), lt(math.inf)])
-    xi: float = field(default=0.6, validator=[is_number, gt(0), lt(math.inf)])
-    gamma: float | None = field(default=None, validator=optional([is_number, ge(1e-9), le(1.0)]))
-    changes: int = field(default=1, validator=[is_integer, ge(1)])
+    B: float = field(default=1.0, validator=[validate_number, gt(0), lt(math.inf)])
+    xi: float = field(default=0.6, validator=[validate_number, gt(0), lt(math.inf)])
+    gamma: float | None = field(
+        default=None, validator=optional([validate_number, ge(1e-9), le(1.0)])
+    )
+    changes: int = field(default=1, validator=[validate_integer, ge(1)])
 
 
 def best_gamma(bound: float, changes: int, horizon: int) -> float:

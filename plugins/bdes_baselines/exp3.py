@@ -24,9 +24,9 @@ from bdes_framework import (
     Record,
     World,
     compiled,
-    is_number,
     play_round,
     reward_in_unit_interval,
+    validate_number,
 )
 
 _FRESH_SUM_EVERY = 1024
@@ -53,7 +53,9 @@ class Exp3Config:
         known horizon T (Corollary 3.2): min(1, sqrt(K·ln K / ((e - 1)·T))).
     """
 
-    gamma: float | None = field(default=None, validator=optional([is_number, ge(1e-9), le(1.0)]))
+    gamma: float | None = field(
+        default=None, validator=optional([validate_number, ge(1e-9), le(1.0)])
+    )
 
 
 def best_gamma(n_arms: int, horizon: int) -> float:

@@ -17,9 +17,9 @@ from bdes_framework import (
     World,
     compiled,
     finite_rewards,
-    is_integer,
-    is_number,
     play_round,
+    validate_integer,
+    validate_number,
 )
 
 
@@ -47,10 +47,10 @@ class SlidingWindowUcbConfig:
         How often the arms' means are thought to change, for the default of tau.
     """
 
-    B: float = field(default=1.0, validator=[is_number, gt(0), lt(math.inf)])
-    xi: float = field(default=0.6, validator=[is_number, gt(0), lt(math.inf)])
-    tau: int | None = field(default=None, validator=optional([is_integer, ge(1)]))
-    changes: int = field(default=1, validator=[is_integer, ge(1)])
+    B: float = field(default=1.0, validator=[validate_number, gt(0), lt(math.inf)])
+    xi: float = field(default=0.6, validator=[validate_number, gt(0), lt(math.inf)])
+    tau: int | None = field(default=None, validator=optional([validate_integer, ge(1)]))
+    changes: int = field(default=1, validator=[validate_integer, ge(1)])
 
 
 def best_window(bound: float, changes: int, n_arms: int, horizon: int) -> int:

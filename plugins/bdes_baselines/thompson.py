@@ -22,9 +22,9 @@ from bdes_framework import (
     Record,
     World,
     compiled,
-    is_number,
     play_round,
     reward_in_unit_interval,
+    validate_number,
 )
 
 _RAN_OUT = -1
@@ -51,8 +51,8 @@ class ThompsonConfig:
         Failures the prior is worth, from 1e-9 to 1e15.
     """
 
-    alpha: float = field(default=1.0, validator=[is_number, ge(1e-9), le(1e15)])
-    beta: float = field(default=1.0, validator=[is_number, ge(1e-9), le(1e15)])
+    alpha: float = field(default=1.0, validator=[validate_number, ge(1e-9), le(1e15)])
+    beta: float = field(default=1.0, validator=[validate_number, ge(1e-9), le(1e15)])
 
 
 class Uniforms:

@@ -18,8 +18,8 @@ from bdes_framework import (
     World,
     compiled,
     finite_rewards,
-    is_number,
     play_round,
+    validate_number,
 )
 
 
@@ -38,7 +38,7 @@ class Ucb1Config:
         The factor under the root, finite and above 0; 2 in the paper.
     """
 
-    exploration: float = field(default=2.0, validator=[is_number, gt(0), lt(math.inf)])
+    exploration: float = field(default=2.0, validator=[validate_number, gt(0), lt(math.inf)])
 
 
 @frozen
@@ -64,7 +64,7 @@ class WideUcbConfig:
         The factor under the root, finite and above 0; 2 in UCB1.
     """
 
-    exploration: float = field(default=2.0, validator=[is_number, gt(0), lt(math.inf)])
+    exploration: float = field(default=2.0, validator=[validate_number, gt(0), lt(math.inf)])
 
 
 class _State(NamedTuple):

@@ -12,7 +12,7 @@ from attrs import field, frozen
 from attrs.validators import and_, ge, lt
 from numpy.random import Generator
 
-from bdes_framework import BuildContext, FloatArray, is_number
+from bdes_framework import BuildContext, FloatArray, validate_number
 
 HALF_STEP = 2.0**-54
 """Half the distance between two uniform draws of numpy, which are multiples of 2^-53."""
@@ -46,7 +46,7 @@ class GaussianConfig:
         E exp(s·noise) equals exp(sigma²·s²/2).
     """
 
-    sigma: float = field(validator=and_(is_number, ge(0.0), lt(math.inf)))
+    sigma: float = field(validator=and_(validate_number, ge(0.0), lt(math.inf)))
 
 
 @frozen
@@ -63,7 +63,7 @@ class UniformConfig:
         The largest absolute value, finite and at least 0.
     """
 
-    half_width: float = field(validator=and_(is_number, ge(0.0), lt(math.inf)))
+    half_width: float = field(validator=and_(validate_number, ge(0.0), lt(math.inf)))
 
 
 @frozen
@@ -79,7 +79,7 @@ class RademacherConfig:
         The absolute value, finite and at least 0.
     """
 
-    size: float = field(validator=and_(is_number, ge(0.0), lt(math.inf)))
+    size: float = field(validator=and_(validate_number, ge(0.0), lt(math.inf)))
 
 
 class NoNoise:

@@ -10,7 +10,7 @@ from attrs import field, frozen
 from attrs.validators import and_, gt, lt
 from numpy.random import Generator
 
-from bdes_framework import BuildContext, FloatArray, compiled, is_number
+from bdes_framework import BuildContext, FloatArray, compiled, validate_number
 from bdes_noise.simple import centred_uniforms
 
 _ROOT_TWO = math.sqrt(2.0)
@@ -68,8 +68,8 @@ class TruncatedGaussianConfig:
         The largest absolute value, finite and above 0.
     """
 
-    scale: float = field(validator=and_(is_number, gt(0.0), lt(math.inf)))
-    bound: float = field(validator=and_(is_number, gt(0.0), lt(math.inf)))
+    scale: float = field(validator=and_(validate_number, gt(0.0), lt(math.inf)))
+    bound: float = field(validator=and_(validate_number, gt(0.0), lt(math.inf)))
 
 
 class TruncatedGaussian:

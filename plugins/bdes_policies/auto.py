@@ -5,7 +5,7 @@ import math
 from attrs import field, frozen
 from attrs.validators import ge, optional
 
-from bdes_framework import PolicyContext, PolicyRef, Problem, is_number
+from bdes_framework import PolicyContext, PolicyRef, Problem, validate_number
 from bdes_policies.exploration.phased_policy import DiagnosticsDict, PhasedPolicy, PhaseGenerator
 
 
@@ -35,9 +35,11 @@ class AutoConfig:
         What plays.
     """
 
-    slow_below: float = field(default=1.0, validator=[is_number, ge(0)])
-    fast_above: float = field(default=1.0, validator=[is_number, ge(0)])
-    most_sticky_arms: float | None = field(default=None, validator=optional([is_number, ge(0)]))
+    slow_below: float = field(default=1.0, validator=[validate_number, ge(0)])
+    fast_above: float = field(default=1.0, validator=[validate_number, ge(0)])
+    most_sticky_arms: float | None = field(
+        default=None, validator=optional([validate_number, ge(0)])
+    )
     unknown: PolicyRef = "unknown-lambda"
     still: PolicyRef = "ucb1"
     slow: PolicyRef = "exp3p"

@@ -16,9 +16,9 @@ from bdes_framework import (
     Record,
     World,
     compiled,
-    is_number,
     play_round,
     reward_in_unit_interval,
+    validate_number,
 )
 
 
@@ -45,7 +45,7 @@ class Exp3pConfig:
         The probability with which the regret bound may fail, between 0 and 1.
     """
 
-    delta: float = field(default=0.05, validator=[is_number, gt(0), lt(1)])
+    delta: float = field(default=0.05, validator=[validate_number, gt(0), lt(1)])
 
 
 class Rates(NamedTuple):

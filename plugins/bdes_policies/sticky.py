@@ -14,8 +14,8 @@ from bdes_framework import (
     Problem,
     Schedule,
     compiled,
-    is_integer,
-    is_number,
+    validate_integer,
+    validate_number,
 )
 from bdes_policies.exploration.phased_policy import (
     DiagnosticsDict,
@@ -60,8 +60,8 @@ class StickyConfig:
         sooner, with no guarantee.
     """
 
-    batches: int | None = field(default=None, validator=optional([is_integer, ge(1)]))
-    width: float = field(default=1.0, validator=[is_number, gt(0), lt(math.inf)])
+    batches: int | None = field(default=None, validator=optional([validate_integer, ge(1)]))
+    width: float = field(default=1.0, validator=[validate_number, gt(0), lt(math.inf)])
 
 
 class Pairs(NamedTuple):

@@ -6,7 +6,7 @@ import numpy as np
 from attrs import evolve, field, frozen
 from attrs.validators import ge, gt, lt, optional
 
-from bdes_framework import PlannerRef, Policy, PolicyContext, Problem, is_number
+from bdes_framework import PlannerRef, Policy, PolicyContext, Problem, validate_number
 from bdes_policies import etc, etc_unknown_arm
 from bdes_policies.exploration.commitment import Task
 from bdes_policies.exploration.lambda_search import LambdaSearch
@@ -65,8 +65,8 @@ class UnknownLambdaConfig:
 
     planner: PlannerRef = "certified"
     tuning: Tuning = "balanced"
-    explore_at_most: float = field(default=0.5, validator=[is_number, gt(0), lt(1)])
-    fast: float | None = field(default=None, validator=optional([is_number, ge(0)]))
+    explore_at_most: float = field(default=0.5, validator=[validate_number, gt(0), lt(1)])
+    fast: float | None = field(default=None, validator=optional([validate_number, ge(0)]))
 
     @property
     def fast_threshold(self) -> float:

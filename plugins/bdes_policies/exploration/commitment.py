@@ -15,8 +15,8 @@ from bdes_framework import (
     PolicyContext,
     Problem,
     Schedule,
-    is_integer,
-    is_number,
+    validate_integer,
+    validate_number,
 )
 from bdes_policies.exploration.phased_policy import DiagnosticsDict, FollowSchedule
 from bdes_policies.exploration.phases import StateWeights
@@ -31,9 +31,9 @@ class ExploreThenCommitConfig:
 
     planner: PlannerRef = "certified"
     tuning: Tuning = "balanced"
-    epsilon: float | None = field(default=None, validator=optional([is_number, gt(0), le(1)]))
-    samples: int | None = field(default=None, validator=optional([is_integer, ge(1)]))
-    explore_at_most: float = field(default=0.5, validator=[is_number, gt(0), lt(1)])
+    epsilon: float | None = field(default=None, validator=optional([validate_number, gt(0), le(1)]))
+    samples: int | None = field(default=None, validator=optional([validate_integer, ge(1)]))
+    explore_at_most: float = field(default=0.5, validator=[validate_number, gt(0), lt(1)])
 
 
 @frozen(eq=False)

@@ -18,9 +18,9 @@ from bdes_framework import (
     PolicyContext,
     Problem,
     compiled,
-    is_integer,
-    is_number,
     sweep_states,
+    validate_integer,
+    validate_number,
 )
 from bdes_policies.exploration.phased_policy import MAX_BLOCK
 from bdes_policies.exploration.phases import check_rewards
@@ -89,13 +89,15 @@ class PosteriorConfig:
         1, pay-offs are drawn as wide as they are, whatever this says.
     """
 
-    lam_prior: float | None = field(default=None, validator=optional([is_number, gt(0), lt(1)]))
-    lam_deviation: float = field(default=3.0, validator=[is_number, ge(1e-3), le(1e3)])
+    lam_prior: float | None = field(
+        default=None, validator=optional([validate_number, gt(0), lt(1)])
+    )
+    lam_deviation: float = field(default=3.0, validator=[validate_number, ge(1e-3), le(1e3)])
     trust_lam: bool = True
-    growth: float = field(default=0.05, validator=[is_number, gt(0), lt(1)])
-    redraw: float = field(default=0.04, validator=[is_number, gt(0), lt(1)])
-    draws: int = field(default=12, validator=[is_integer, ge(1)])
-    width: float = field(default=0.7, validator=[is_number, gt(0), lt(math.inf)])
+    growth: float = field(default=0.05, validator=[validate_number, gt(0), lt(1)])
+    redraw: float = field(default=0.04, validator=[validate_number, gt(0), lt(1)])
+    draws: int = field(default=12, validator=[validate_integer, ge(1)])
+    width: float = field(default=0.7, validator=[validate_number, gt(0), lt(math.inf)])
 
 
 def rate_prior(config: PosteriorConfig, problem: Problem) -> RatePrior:
