@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from attrs import asdict, frozen
@@ -20,21 +20,8 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-
-_Finished: TypeAlias = tuple[PlannedCell, CellResult]
-
-COLUMNS = (
-    "environment",
-    "policy",
-    "horizon",
-    "replication",
-    "total_reward",
-    "total_mean",
-    "regret",
-    "error",
-    "diagnostics",
-    "key",
-)
+_PLACE = ("environment", "policy", "horizon", "replication")
+COLUMNS = (*_PLACE, "total_reward", "total_mean", "regret", "error", "diagnostics", "key")
 """The columns of an export, in order."""
 
 
@@ -223,7 +210,9 @@ class Run:
         """Return the errors of benchmarks that failed; regret is absent there."""
         return self._store.benchmark_errors()
 
-    def _finished(self, plan: Sequence[PlannedCell] | None = None) -> Iterator[_Finished]:
+    def _finished(
+        self, plan: Sequence[PlannedCell] | None = None
+    ) -> Iterator[tuple[PlannedCell, CellResult]]:
         """Yield the planned cells that have a result, each fetched once."""
         for planned in self._plan if plan is None else plan:
             result = self._store.result(planned.key)

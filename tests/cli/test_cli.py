@@ -204,14 +204,21 @@ def test_runs_are_shown_listed_exported_compared(folder: Path) -> None:
     prints("export", "one", "--format", "parquet", "--out", "x.parquet", cwd=folder)
     assert pyarrow.parquet.read_table(folder / "x.parquet").num_rows == 6
     assert "cannot write" in fails("export", "one", "--out", "no/where.csv", cwd=folder)
+    assert "needs --out" in fails("export", "one", "--format", "parquet", cwd=folder)
+    (folder / "two" / "results.sqlite").write_text("no database")
+    assert "it is damaged" in prints("runs", ".", cwd=folder)
+    assert prints("runs", "nowhere", cwd=folder) == "no runs in nowhere\n"
 
 
 def test_run_with_failed_cells_exits_1(folder: Path) -> None:
     write_plugin(folder, ("np.zeros(limit", "5 + np.ones(limit"))
-    done = bdes("run", "demo.toml", cwd=folder)
+    done = bdes("run", "demo.toml", "--out", "one", cwd=folder)
     assert done.returncode == 1
     assert "round 0 (counted from 0): ask returned arm 6; arms go from 0 to 1" in done.stderr
     assert "6 of 6 cells failed" in done.stderr
+    shown = bdes("show", "one", "--traceback", cwd=folder)
+    assert shown.returncode == 1
+    assert "  Traceback (most recent call last):" in shown.stderr
 
 
 def test_check_counts_and_leaves_nothing_behind(folder: Path) -> None:

@@ -21,17 +21,16 @@ from tests.support.players import (
 )
 
 
+@define
 class Answer:
-    """Behaves for five rounds, then gives a wrong answer."""
+    """Plays arm 0 for five rounds, then returns wrong arms."""
 
-    def __init__(self, wrong: object) -> None:
-        self._wrong = wrong
-        self._rounds = 0
+    wrong: Any
+    _rounds: int = 0
 
     def ask(self, limit: int) -> IntArray:
         self._rounds += 1
-        good = np.zeros(1, dtype=np.int64)
-        return good if self._rounds <= 5 else self._wrong  # type: ignore[return-value]
+        return np.zeros(1, dtype=np.int64) if self._rounds <= 5 else self.wrong
 
     def tell(self, rewards: bdes.FloatArray) -> None:
         pass
