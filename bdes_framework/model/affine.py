@@ -58,10 +58,10 @@ def repeat_effect(once: AffineEffect, n: int) -> AffineEffect:
     """Return the effect of the same pulls n times over: a billion repeats cost thirty steps."""
     result, power = AffineEffect(1.0, 0.0, 0.0, 0.0, 0.0), once
     while n > 0:
-        if n % 2 == 1:
+        if n & 1:
             result = _then(result, power)
         power = _then(power, power)
-        n //= 2
+        n >>= 1
     return result
 
 

@@ -49,13 +49,7 @@ class Record(NamedTuple):
 
     def rounds(self, start: int, stop: int) -> "Record":
         """Return the part of this record that rounds ``start`` to ``stop - 1`` are in."""
-        return Record(
-            self.arms[start:stop],
-            self.rewards[start:stop],
-            self.means[start:stop],
-            self.probabilities[start:stop],
-            self.states[start:stop],
-        )
+        return Record._make(array[start:stop] for array in self)
 
 
 @compiled

@@ -1,13 +1,11 @@
 """Fast approximate planning for one drawn instance, compiled and without a proven bound.
 
-A policy that plans for several draws at every one of its hundreds of epochs needs a plan in
-tens of microseconds to a millisecond; the registered planners take from milliseconds, where
-states are fast, to a second, where they are slow, because they prove how good their plans are
-and write them out to the end. This one proves nothing: the best value of n steps is kept on a
-grid of states (by convexity what lies between its points lies below their chord), for as many
-steps as it takes to forget the state a few times over, or for all rounds left if that is less.
-Slow states are planned in steps of several rounds of one arm: within a step the state hardly
-moves, so that the order of its rounds hardly counts.
+A policy that plans for several draws at every one of its hundreds of epochs needs a plan in tens of
+microseconds to a millisecond; the registered planners take up to a second, because they prove a
+bound. Here the best value of n steps is kept on a grid of states (convex: what lies between its
+points lies below their chord), for as many steps as it takes to forget the state a few times over,
+or for all rounds left if that is less. Slow states are planned in steps of several rounds of one
+arm: within a step the state hardly moves, so that the order of its rounds hardly counts.
 """
 
 import math
