@@ -15,7 +15,7 @@ import re
 import tempfile
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import chain, islice
@@ -81,13 +81,13 @@ class Columns:
         seen: dict[str, str] = {}
         for role in ("arm", "reward", "user", "order"):
             name = getattr(self, role)
-            name = None if name is None else name.strip()  # as headings are
-            if name in seen:
+            if name is None:
+                continue
+            first = seen.setdefault(name.strip(), role)  # as headings are
+            if first != role:
                 raise InvalidValueError(
-                    f"column {quoted(name)} cannot be both the {seen[name]} and the {role}"
+                    f"column {quoted(name.strip())} cannot be both the {first} and the {role}"
                 )
-            if name is not None:
-                seen[name] = role
 
     @property
     def wanted(self) -> list[str]:
@@ -142,9 +142,11 @@ def read_log(
     """
     names, shown = columns or Columns(), _display_name(path)
     try:
-        if isinstance(path, str | PathLike) and Path(path).is_dir():
+        if not isinstance(path, str | PathLike):
+            return _read_rows(_Table(path, shown, names, on_unused), on_progress)
+        if Path(path).is_dir():
             raise InvalidValueError(f"cannot read {shown}: it is a folder, not a file")
-        with _open(path) as raw:
+        with Path(path).open("rb") as raw:
             return _read_rows(_Table(raw, shown, names, on_unused), on_progress)
     except OSError as error:
         raise InvalidValueError(f"cannot read {shown}: {error.strerror or error}") from None
@@ -159,11 +161,6 @@ def _display_name(path: str | PathLike[str] | IO[bytes]) -> str:
         if file.is_fifo():  # its own name is a mere number
             return str(file)
     return file.name or str(file)
-
-
-def _open(path: str | PathLike[str] | IO[bytes]) -> AbstractContextManager[IO[bytes]]:
-    """Open a log for reading; a file that was open already stays open."""
-    return Path(path).open("rb") if isinstance(path, str | PathLike) else nullcontext(path)
 
 
 @frozen
@@ -248,8 +245,7 @@ def _file_size(raw: IO[bytes]) -> int:
     """Return the size of a file in bytes; 0 for a pipe."""
     if not raw.seekable():
         return 0
-    here = raw.tell()
-    size = raw.seek(0, os.SEEK_END)
+    here, size = raw.tell(), raw.seek(0, os.SEEK_END)
     raw.seek(here)
     return size
 

@@ -50,9 +50,6 @@ def assert_same_fit(fit: RateCalibration, other: RateCalibration, rel: float = 1
     assert fit.ratio_interval == pytest.approx(other.ratio_interval, rel=10 * rel)
 
 
-# -- exact curves ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("ratio", [0.0, 0.15, 0.9, 1.1, 4.0])
 @pytest.mark.parametrize(
     ("lam", "times"),
@@ -99,9 +96,6 @@ def test_fewer_measurements_widen_the_interval() -> None:
     assert full[0] < part[1]
 
 
-# -- what must change nothing ---------------------------------------------------------------
-
-
 @pytest.mark.parametrize("c", [1e-6, 0.3, 1e6])
 def test_the_unit_of_levels_does_not_matter(c: float) -> None:
     curve = noisy_curve(1)
@@ -130,9 +124,6 @@ def test_one_measurement_counts_like_two_halves(kind: str) -> None:
     twice = [np.repeat(column, 2) for column in (np.array(UNEVEN), levels, size / 2)]
     split = calibrate_rate(CtrCurve(twice[0], twice[1], **{kind: twice[2]}))
     assert_same_fit(split, whole)
-
-
-# -- intervals ------------------------------------------------------------------------------
 
 
 def window(interval: tuple[float, float]) -> FloatArray:
@@ -265,9 +256,6 @@ def test_curves_without_effect_are_mostly_refused(estimate_noise: bool) -> None:
     assert sum(fit is not None for fit in fits) <= 5
 
 
-# -- noise that is not what was stated ------------------------------------------------------
-
-
 def test_dispersion_shows_understated_noise() -> None:
     told = noisy_curve(7)
     assert told.weights is not None
@@ -298,8 +286,6 @@ def test_residuals_are_measured_minus_fitted() -> None:
     np.testing.assert_allclose(fit.residuals, (curve.levels - fitted) / 0.001, atol=1e-6)
     assert fit.dispersion == pytest.approx(np.sum(fit.residuals**2) / 7)
 
-
-# -- curves that tell nothing ---------------------------------------------------------------
 
 ROUNDS = np.arange(0, 21.0)
 STRAIGHT = 0.06 * (1 - 0.04 * ROUNDS)
@@ -425,9 +411,6 @@ def test_a_curve_keeps_its_own_numbers() -> None:
     assert curve.levels[0] == 0.3
     with pytest.raises(ValueError, match="read-only"):
         curve.levels[0] = 9
-
-
-# -- the model ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("c", [1.0, 0.4])

@@ -70,24 +70,14 @@ _NO_STARTS: IntArray = np.empty(0, dtype=np.int64)
 
 @frozen
 class RatePrior:
-    """What is known of logit lam before the first pull.
-
-    Parameters
-    ----------
-    lam : float
-        The rate itself if ``known``; otherwise the most likely one, neither 0 nor 1.
-    deviation : float
-        Of logit lam.
-    known : bool
-        Whether ``lam`` is certain.
-    starts : Sequence[float]
-        Rates to start looking for modes from.
-    """
+    """A normal prior of logit lam, or a known lam."""
 
     lam: float
+    """The rate itself if ``known``; otherwise the most likely one, neither 0 nor 1."""
     deviation: float
     known: bool
     starts: Sequence[float]
+    """Rates to start looking for modes from."""
 
 
 @frozen(eq=False)
@@ -101,28 +91,19 @@ class Draw:
 
 @frozen(eq=False)
 class LaplaceApproximation:
-    """The posterior around one of its modes, taken to be normal.
-
-    Parameters
-    ----------
-    mode : Mode
-        In logits of r, b and lam, in this order; that of a known lam is not used.
-    evidence : float
-        The logarithm of the posterior's mass around the mode, up to a constant.
-    scale_is_known : bool
-        Whether ``centre`` holds logit r, not log r.
-    centre : FloatArray, shape (2K+1,)
-        The mode as log r (or logit r), log b and logit lam.
-    deviations : FloatArray, shape (2K+1, 2K+1)
-        What standard normal deviates of b, lam and r, in this order, are multiplied by to get a
-        step from the centre.
-    """
+    """The posterior around one of its modes, taken to be normal."""
 
     mode: Mode
+    """In logits of r, b and lam, in this order; that of a known lam is not used."""
     evidence: float
+    """The logarithm of the posterior's mass around the mode, up to a constant."""
     scale_is_known: bool
+    """Whether ``centre`` holds logit r, not log r."""
     centre: FloatArray
+    """Shape (2K+1,): the mode as log r (or logit r), log b and logit lam."""
     deviations: FloatArray
+    """Shape (2K+1, 2K+1): what standard normal deviates of b, lam and r, in this order, are
+    multiplied by to get a step from the centre."""
 
 
 def _is_same_mode(one: Mode, other: Mode) -> bool:
@@ -288,29 +269,15 @@ class Posterior:
         return ends[0], np.minimum(ends[1], 1.0)
 
     def draws(
-        self,
-        deviates: FloatArray,
-        rng: Generator,
-        width: float,
-        left: int,
+        self, deviates: FloatArray, rng: Generator, width: float, left: int
     ) -> list[tuple[Draw, float]]:
         """Return draws from the posterior, each around a mode picked by its weight.
 
-        With each comes the state that the pulls fitted have led to, if it is true.
-
-        Parameters
-        ----------
-        deviates : FloatArray, shape (n, 3K+1)
-            Standard normal deviates of b, of lam, of r, and of r again, to be used instead
-            where the state has hardly moved. Draws that share those of r share r itself, and
-            the others are drawn given that.
-        rng : Generator
-            Picks the modes.
-        width : float
-            What deviations are multiplied by, times the square root of
-            log(1 + left / (pulls fitted + 4/lam)).
-        left : int
-            How many rounds are left to use what is learned.
+        With each comes the state that the pulls fitted have led to, if it is true. ``deviates``,
+        shape (n, 3K+1), are standard normal ones of b, of lam, of r, and of r again, to be used
+        instead where the state has hardly moved. Draws that share those of r share r itself, and
+        the others are drawn given that. ``rng`` picks the modes; for ``width`` see :meth:`_width`;
+        ``left`` rounds are left to use what is learned.
         """
         evidence = np.array([peak.evidence for peak in self._peaks])
         weights = np.cumsum(np.exp(evidence - evidence[0]))
@@ -403,6 +370,7 @@ class Posterior:
     def _width(self, peak: LaplaceApproximation, width: float, left: int) -> float:
         """Return what deviations are multiplied by: less and less as the end comes nearer.
 
+        It is ``width`` times the square root of log(1 + left / (pulls fitted + 4/lam)).
         As in confidence bounds for a known horizon, it is the logarithm of the rounds left over
         those played that counts. What is learned of a slow state takes long to pay, so that
         with little time for that in all, draws are narrow from the first round on.
