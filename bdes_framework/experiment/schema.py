@@ -88,27 +88,30 @@ def _choice(plugins: Plugins, kind: Kind, schema_of: Callable[[Entry], Schema]) 
     return {"anyOf": [names, *map(schema_of, entries)]}
 
 
-def _nested(entry: Entry) -> Schema:
-    """Return the schema of a plugin's table inside another table: plain values only."""
-    table = _table(entry.config)
+def _nested(
+    entry: Entry,
+    schema_of: Callable[[ct.ConfigType], Schema] | None = None,
+    label: Schema | None = None,
+) -> Schema:
+    """Return the schema of a plugin's table, by default inside another one: plain values only."""
+    table = _table(entry.config, schema_of)
+    use: Schema = {"use": {"const": entry.name, "description": entry.summary}}
     return table | {
-        "properties": _use(entry) | table["properties"],
+        "properties": use | (label or {}) | table["properties"],
         "required": ["use", *table["required"]],
     }
 
 
 def _listed(entry: Entry) -> Schema:
     """Return the schema of an environment or policy: with label, grids, formulas and arms."""
-    table = _table(entry.config, _or_grid)
-    properties = _use(entry) | {"label": _LABEL} | table["properties"]
-    required = ["use", *table["required"]]
+    table = _nested(entry, _or_grid, {"label": _LABEL})
     if entry.kind is not Kind.ENVIRONMENT or not takes_arms(entry.config):
-        return table | {"properties": properties, "required": required}
-    arms = sorted({"r", "b"} & set(required))
-    rate = sorted({"lam"} & set(required))
+        return table
+    required = table["required"]
+    arms, rate = sorted({"r", "b"} & set(required)), sorted({"lam"} & set(required))
     none: Schema = {"r": False, "b": False}
     return table | {
-        "properties": properties | {"arms": _arms()},
+        "properties": table["properties"] | {"arms": _arms()},
         "required": [name for name in required if name not in (*arms, *rate)],
         "oneOf": [
             # A file may bring lam with the arms; nothing else can.
@@ -120,10 +123,6 @@ def _listed(entry: Entry) -> Schema:
             {"required": [*arms, *rate], "properties": {"arms": False}},
         ],
     }
-
-
-def _use(entry: Entry) -> Schema:
-    return {"use": {"const": entry.name, "description": entry.summary}}
 
 
 def _arms() -> Schema:
