@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -14,9 +15,10 @@ ORANGE, SKY, GREEN, BLUE = "#E69F00", "#56B4E9", "#009E73", "#0072B2"
 VERMILION, PURPLE, BLACK = "#D55E00", "#CC79A7", "#000000"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
+def table(rows: Iterable[Mapping[str, str]]) -> str:
+    """Return a Markdown table of rows by heading."""
+    found = list(rows)
+    lines = [list(found[0]), ["---"] * len(found[0]), *(row.values() for row in found)]
     return "\n".join(f"| {' | '.join(line)} |".replace("| --- ", "|---") for line in lines)
 
 
@@ -27,6 +29,12 @@ def replaced_between(text: str, begin: str, end: str, new: str) -> str:
     if not found:
         raise ValueError(f"the page has no lines {begin!r} and {end!r}")
     return f"{before}{begin}\n\n{new}\n\n{end}{after}"
+
+
+def on_white(chart: alt.TopLevelMixin, **more: Any) -> alt.TopLevelMixin:
+    """Return a chart on white, so that it can be read in dark mode too."""
+    done: alt.TopLevelMixin = chart.configure(font="sans-serif", background="white", **more)
+    return done
 
 
 def chart_data(values: Iterable[Mapping[str, object]], name: str | None = None) -> alt.Chart:

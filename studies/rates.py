@@ -4,13 +4,24 @@ import math
 import sys
 from itertools import cycle, pairwise
 from pathlib import Path
+from string import Template
 
 import altair as alt
 import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from studies.pages import BLACK, BLUE, GREEN, PURPLE, VERMILION, chart_data, heights_apart, table
+from studies.pages import (
+    BLACK,
+    BLUE,
+    GREEN,
+    PURPLE,
+    VERMILION,
+    chart_data,
+    heights_apart,
+    on_white,
+    table,
+)
 from studies.regimes import (
     ALLOWED_EXCESS,
     CASES,
@@ -24,93 +35,44 @@ from studies.regimes import (
 
 DOCS = Path(__file__).parent.parent / "docs"
 
-PAGE = """# Measured rates
-
-<!-- Written by `make rates`; do not edit by hand. -->
-
-Mean DES regret of {seeds} paired seeds, each with {instances} click-bait instances of its own from
-fixed seeds (K = 3, one arm with b = 1), against a plan proven to be within 1e-6 of the optimum. The
-slope is fitted on a log-log scale over horizons from 10^3 to 10^6 at which exploring takes at most
-half of the horizon and is not cut, as the policies' diagnostics say. Its interval is a 95 %
-bootstrap over seeds and their instances. The theorem's slope is that of its own finite-T
-expression, logarithms and N(lam) included, over the same horizons. A gate holds when the interval's
-lower end exceeds the theorem's slope by at most {excess}; for the policies that know nothing of
-states, when the slope is above 0.95, as Proposition 2.1 says. The last decade's slope is there to
-compare; it gates nothing.
-
-![Mean regret against the horizon, by regime](img/rates.svg)
-
-The dashed grey line has the theorem's slope and ends where the panel's first case does.
-
-{rates}
-
-**Why `exp3p` starts steeper than 1/2.** The theorem bounds the worst instance at each T. On one
-instance regret cannot exceed the gap between its arms times T, so where the gap is small regret
-grows linearly until T is of the order of K·ln K/gap², and as √T from there on. The mean over
-instances is in between, the more so the shorter the horizon. More instances would narrow the
-interval, not lower the slope. Slopes by half decade:
-
-{local}
-
-## Noise
-
-Theorem 6.1 allows extra regret of the order of sigma·T. Measured with Gaussian noise on the same
-instances: the regret that noise adds, divided by sigma·T (mean ± standard error over paired seeds).
-It grows at most linearly if the last column does not grow with T.
-
-{noise}
-"""
-
 
 def page(measured: list[Measured], noise: list[NoiseRow]) -> str:
-    """Return the documentation page."""
-    slow = [row for row in measured if row.case.regime == "slow"]
-    powers = [f"10^{math.log10(t):.3g}" for t in slow[0].horizons]
-    steps = [f"{a} to {b}" for a, b in pairwise(powers)]
-    return PAGE.format(
+    """Return docs/rates.md: the text of rates.md here with every number filled in."""
+    text = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
+    return Template(text).substitute(
         seeds=SEEDS,
         instances=INSTANCES,
         excess=ALLOWED_EXCESS,
-        rates=table(RATES, map(_rate_cells, measured)),
-        local=table(["case", *steps], map(_local_slopes, slow)),
-        noise=table(
-            ["policy", "sigma", "T", "extra regret / (sigma·T)"],
-            (
-                (n.policy, str(n.sigma), f"{n.horizon:,}", f"{n.extra:+.4f} ± {n.error:.4f}")
-                for n in noise
-            ),
-        ),
+        rates=table(map(_rate_cells, measured)),
+        local=table(_local_slopes(row) for row in measured if row.case.regime == "slow"),
+        noise=table(map(_noise_cells, noise)),
     )
 
 
-RATES = [
-    "case",
-    "theorem",
-    "horizons",
-    "regret at the last",
-    "slope, 95 %",
-    "last decade",
-    "theorem's",
-    "gate",
-]
+def _rate_cells(row: Measured) -> dict[str, str]:
+    return {
+        "case": row.case.name,
+        "theorem": row.case.theorem,
+        "horizons": f"{row.horizons[0]:,} to {row.horizons[-1]:,}",
+        "regret at the last": f"{row.regret[:, -1].mean():,.0f}",
+        "slope, 95 %": f"{row.slope:.3f} ({row.low:.3f} to {row.high:.3f})",
+        "last decade": f"{row.last_slope:.2f}",
+        "theorem's": "-" if row.theory_slope is None else f"{row.theory_slope:.2f}",
+        "gate": {None: "reported", True: "held", False: "**not held**"}[row.held],
+    }
 
 
-def _rate_cells(row: Measured) -> list[str]:
-    return [
-        row.case.name,
-        row.case.theorem,
-        f"{row.horizons[0]:,} to {row.horizons[-1]:,}",
-        f"{row.regret[:, -1].mean():,.0f}",
-        f"{row.slope:.3f} ({row.low:.3f} to {row.high:.3f})",
-        f"{row.last_slope:.2f}",
-        "-" if row.theory_slope is None else f"{row.theory_slope:.2f}",
-        {None: "reported", True: "held", False: "**not held**"}[row.held],
-    ]
-
-
-def _local_slopes(row: Measured) -> list[str]:
+def _local_slopes(row: Measured) -> dict[str, str]:
     slopes = np.diff(np.log(row.regret.mean(axis=0))) / np.diff(np.log(row.horizons))
-    return [row.case.name, *(f"{slope:.2f}" for slope in slopes)]
+    powers = [f"10^{math.log10(t):.3g}" for t in row.horizons]
+    steps = zip(pairwise(powers), slopes.tolist(), strict=True)
+    return {"case": row.case.name} | {f"{a} to {b}": f"{slope:.2f}" for (a, b), slope in steps}
+
+
+def _noise_cells(row: NoiseRow) -> dict[str, str]:
+    extra = f"{row.extra:+.4f} ± {row.error:.4f}"
+    cells = {"policy": row.policy, "sigma": str(row.sigma), "T": f"{row.horizon:,}"}
+    return {**cells, "extra regret / (sigma·T)": extra}
 
 
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, BLACK)
@@ -125,16 +87,13 @@ LOWEST, HIGHEST = 1, 6
 """Powers of ten that regret is shown between, the same in all panels: so slopes compare."""
 
 
-def chart(measured: list[Measured]) -> alt.ConcatChart:
-    """Return mean regret against the horizon, one panel per regime, every line with its name."""
+def chart(measured: list[Measured]) -> alt.TopLevelMixin:
+    """Return mean regret against the horizon, one panel a regime, every line with its name."""
     panels = [
         _panel(title, [row for row in measured if _panel_of(row) == key])
         for key, title in TITLES.items()
     ]
-    both: alt.ConcatChart = alt.concat(*panels, columns=2, spacing=24).configure(
-        font="sans-serif", background="white"
-    )
-    return both
+    return on_white(alt.concat(*panels, columns=2, spacing=24))
 
 
 def _panel_of(row: Measured) -> str:
@@ -162,14 +121,9 @@ def _panel(title: str, rows: list[Measured]) -> alt.LayerChart:
         points = [{"T": t, "regret": float(m)} for t, m in zip(row.horizons, mean, strict=True)]
         name = row.case.name.removesuffix(" on (1, 0), (0, 1)")
         label = {"T": row.horizons[-1], "regret": 10**height, "name": name}
-        layers += [
-            chart_data(points)
-            .mark_line(color=colour, point={"color": colour, "size": 14})
-            .encode(x, y),
-            chart_data([label])
-            .mark_text(align="left", dx=7, color=colour, fontSize=11)
-            .encode(x, y, text="name:N"),
-        ]
+        line = chart_data(points).mark_line(color=colour, point={"color": colour, "size": 14})
+        text = chart_data([label]).mark_text(align="left", dx=7, color=colour, fontSize=11)
+        layers += [line.encode(x, y), text.encode(x, y, text="name:N")]
     return alt.LayerChart(layer=layers, width=WIDTH, height=HEIGHT, title=title)
 
 

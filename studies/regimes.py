@@ -174,10 +174,9 @@ def exploration(shown: bdes.Diagnostics, horizon: int) -> float:
 
 def measure(case: Case, seeds: int = SEEDS) -> Measured:
     """Play a case at all its horizons; fit the slope, and bootstrap it over seeds."""
-    regret, explored = _plays(case, seeds)
-    kept = explored <= MAX_EXPLORATION
-    horizons = [horizon for horizon, is_kept in zip(case.horizons, kept, strict=True) if is_kept]
-    regret = regret[:, kept]
+    plays = {horizon: _plays(case, horizon, seeds) for horizon in case.horizons}
+    kept = {t: regret for t, (regret, explored) in plays.items() if explored <= MAX_EXPLORATION}
+    horizons, regret = list(kept), np.column_stack(list(kept.values()))
     slope, low, high = slope_with_interval(horizons, regret)
     theory = None
     if case.theory is not None:
@@ -196,19 +195,18 @@ def measure(case: Case, seeds: int = SEEDS) -> Measured:
     )
 
 
-def _plays(case: Case, seeds: int) -> tuple[bdes.FloatArray, bdes.FloatArray]:
-    """Return regret, shape (seeds, horizons), and exploration's mean share, shape (horizons,)."""
-    regret = np.zeros((seeds, len(case.horizons)))
-    explored = np.zeros(len(case.horizons))
-    for column, horizon in enumerate(case.horizons):
-        for seed in range(seeds):
-            plays = [
-                played(case, instance, horizon, seed)
-                for instance in instances_of(case, seed, horizon)
-            ]
-            regret[seed, column] = np.mean([play.regret for play in plays])
-            explored[column] += np.mean([play.exploration for play in plays]) / seeds
-    return regret, explored
+def _plays(
+    case: Case, horizon: int, seeds: int, noise: object = None
+) -> tuple[bdes.FloatArray, float]:
+    """Return the regret of each seed, averaged over instances, and the mean share explored."""
+    plays = [
+        [played(case, instance, horizon, seed, noise) for instance in instances]
+        for seed in range(seeds)
+        for instances in [instances_of(case, seed, horizon)]
+    ]
+    regret = [np.mean([play.regret for play in own]) for own in plays]
+    explored = [play.exploration for own in plays for play in own]
+    return np.array(regret), float(np.mean(explored))
 
 
 @frozen
@@ -227,10 +225,10 @@ def measure_noise(seeds: int = SEEDS) -> list[NoiseRow]:
     rows = []
     for case in (c for c in CASES if c.name in NOISY):
         for horizon in (10_000, 100_000):
-            plain = _mean_regret(case, horizon, seeds, None)
+            plain = _plays(case, horizon, seeds)[0]
             for sigma in (0.05, 0.1, 0.2):
                 noise = {"use": "gaussian", "sigma": sigma}
-                extra = _mean_regret(case, horizon, seeds, noise) - plain
+                extra = _plays(case, horizon, seeds, noise)[0] - plain
                 extra /= sigma * horizon
                 error = float(extra.std(ddof=1) / math.sqrt(seeds))
                 rows.append(NoiseRow(case.policy, sigma, horizon, float(extra.mean()), error))
@@ -238,18 +236,3 @@ def measure_noise(seeds: int = SEEDS) -> list[NoiseRow]:
 
 
 NOISY = ("exp3p, lam = T^-2", "etc, lam = 0.5", "sticky, lam = 1")
-
-
-def _mean_regret(case: Case, horizon: int, seeds: int, noise: object) -> bdes.FloatArray:
-    """Return the regret of each seed, averaged over instances: shape (seeds,)."""
-    return np.array(
-        [
-            np.mean(
-                [
-                    played(case, instance, horizon, seed, noise).regret
-                    for instance in instances_of(case, seed, horizon)
-                ]
-            )
-            for seed in range(seeds)
-        ]
-    )

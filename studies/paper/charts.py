@@ -1,6 +1,6 @@
 """The pictures of the paper's page and of the front page, drawn from measured rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import altair as alt
 from attrs import asdict
@@ -16,6 +16,7 @@ from studies.pages import (
     VERMILION,
     chart_data,
     heights_apart,
+    on_white,
 )
 from studies.paper.measure import FigureRow, HeadlineRow, TableRow
 
@@ -32,17 +33,19 @@ LAMS = {"0.1": SKY, "0.25": GREEN, "0.5": BLUE, "1.0": VERMILION}
 
 
 def _finished(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
-    """Give a chart a white card, so that it can be read in dark mode too."""
-    done: alt.TopLevelMixin = chart.configure(
-        font="sans-serif",
-        background="white",
+    return on_white(
+        chart,
         padding=12,
         axis=alt.AxisConfig(labelFontSize=12, titleFontSize=12, titleFontWeight="normal"),
         legend=alt.LegendConfig(labelFontSize=12, titleFontSize=12, labelLimit=300),
         title=alt.TitleConfig(fontSize=14, subtitleFontSize=12, anchor="start"),
         header=alt.HeaderConfig(labelFontSize=13, titleFontSize=13),
     )
-    return done
+
+
+def _colour(name: str, colours: Mapping[str, str], legend: alt.Legend | None) -> alt.Color:
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    return alt.Color(name, scale=scale, legend=legend)
 
 
 # -- Figure 1 -------------------------------------------------------------------------------
@@ -59,23 +62,19 @@ def figure_1(b: float = 0.15, lam: float = 0.5, pulls: int = 12) -> alt.TopLevel
     x = alt.X("pulls:Q", title="pulls made before this one", axis=alt.Axis(tickMinStep=1))
     y = alt.Y("state:Q", title="state q", scale=alt.Scale(domain=[0, 1]))
     line = chart_data(curve, "curve").mark_line(color=SKY, strokeWidth=2).encode(x=x, y=y)
-    points = chart_data(dots, "dots").mark_point(
-        color=BLUE, filled=True, size=70, opacity=1
-    ).encode(x=x, y=y)  # fmt: skip
+    dotted = chart_data(dots, "dots").mark_point(color=BLUE, filled=True, size=70, opacity=1)
+    points = dotted.encode(x=x, y=y)
     limit = chart_data([{"state": b}], "limit")
     rule = limit.mark_rule(color=VERMILION, strokeDash=[5, 4]).encode(y="state:Q")
     label = limit.mark_text(
         align="right", baseline="bottom", dy=-4, color=VERMILION, fontSize=13
     ).encode(x=alt.value(420), y="state:Q", text=alt.value(f"end state b = {b}"))
-    picture: alt.TopLevelMixin = alt.layer(line, rule, label, points).properties(
-        width=420,
-        height=240,
-        title=alt.Title(
-            "Pulling one arm for ever drives the state to b",
-            subtitle=f"b = {b}, lam = {lam}, q0 = 1. Dots: the recurrence; line: the closed form.",
-        ),
+    title = alt.Title(
+        "Pulling one arm for ever drives the state to b",
+        subtitle=f"b = {b}, lam = {lam}, q0 = 1. Dots: the recurrence; line: the closed form.",
     )
-    return _finished(picture)
+    layers = alt.layer(line, rule, label, points)
+    return _finished(layers.properties(width=420, height=240, title=title))
 
 
 # -- Figure 2 -------------------------------------------------------------------------------
@@ -101,29 +100,20 @@ def _over_time(
         if row.instance == instance
         for t, y in zip(row.rounds, getattr(row, reading), strict=True)
     ]
+    scale, axis = alt.Scale(domainMin=0, clamp=True), alt.Axis(format=",.0f", tickCount=6)
+    legend = alt.Legend(title="lam", orient="bottom", symbolStrokeWidth=3)
     lines = (
         chart_data(long, reading)
         .mark_line(strokeWidth=2.2)
         .encode(
             x=alt.X("round:Q", title="round", axis=alt.Axis(format=",.0f", tickCount=3)),
-            y=alt.Y(
-                "regret:Q",
-                title="regret (reward)",
-                scale=alt.Scale(domainMin=0, clamp=True),
-                axis=alt.Axis(format=",.0f", tickCount=6),
-            ),
-            color=alt.Color(
-                "lam:N",
-                scale=alt.Scale(domain=list(LAMS), range=list(LAMS.values())),
-                legend=alt.Legend(title="lam", orient="bottom", symbolStrokeWidth=3),
-            ),
+            y=alt.Y("regret:Q", title="regret (reward)", scale=scale, axis=axis),
+            color=_colour("lam:N", LAMS, legend),
         )
         .properties(width=205, height=170)
     )
-    order = list(dict.fromkeys(row.policy for row in rows))
-    facets: alt.FacetChart = lines.facet(
-        column=alt.Column("policy:N", title=None, sort=order)
-    ).properties(title=title)
+    column = alt.Column("policy:N", title=None, sort=list(dict.fromkeys(r.policy for r in rows)))
+    facets: alt.FacetChart = lines.facet(column=column).properties(title=title)
     return facets
 
 
@@ -139,23 +129,16 @@ PANELS = {
 
 def table_1(rows: Sequence[TableRow]) -> alt.TopLevelMixin:
     """Mean regret over horizons, log-log: what was measured, and the slope of each bound."""
-    first, second, third, fourth = (
+    panels = [
         _rates([row for row in rows if row.policy == policy], title)
         for policy, title in PANELS.items()
+    ]
+    title = alt.Title(
+        "How regret grows with the horizon",
+        subtitle="Solid: measured. Dashed: as fast as the theorem's bound grows.",
     )
-    picture: alt.TopLevelMixin = alt.concat(
-        first,
-        second,
-        third,
-        fourth,
-        columns=2,
-        spacing=32,
-        title=alt.Title(
-            "How regret grows with the horizon",
-            subtitle="Solid: measured. Dashed: as fast as the theorem's bound grows.",
-        ),
-    ).resolve_scale(color="independent", shape="independent")
-    return _finished(picture)
+    picture = alt.concat(*panels, columns=2, spacing=32, title=title)
+    return _finished(picture.resolve_scale(color="independent", shape="independent"))
 
 
 def _rates(rows: Sequence[TableRow], title: str) -> alt.LayerChart | alt.FacetChart:
@@ -185,13 +168,10 @@ def _rates(rows: Sequence[TableRow], title: str) -> alt.LayerChart | alt.FacetCh
         axis=alt.Axis(format=",.0f", values=[100, 1e3, 1e4, 1e5]),
     )
     colours, shapes = [BLUE, VERMILION, GREEN, ORANGE], ["circle", "cross", "square", "diamond"]
-    colour = alt.Color("case:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
+    colour = _colour("case:N", dict(zip(names, colours, strict=False)), legend)
     shape = alt.Shape("case:N", scale=alt.Scale(domain=names, range=shapes), legend=legend)
-    dashes = (
-        chart_data(bounds, f"bounds of {title}")
-        .mark_line(strokeDash=[4, 4], strokeWidth=1.2)
-        .encode(x=x, y=y, color=colour)
-    )
+    dashed = chart_data(bounds, f"bounds of {title}").mark_line(strokeDash=[4, 4], strokeWidth=1.2)
+    dashes = dashed.encode(x=x, y=y, color=colour)
     base = chart_data(measured, f"measured of {title}").encode(x=x, y=y, color=colour)
     lines = base.mark_line(strokeWidth=2)
     points = base.mark_point(size=70, strokeWidth=2, fill="white", opacity=1).encode(shape=shape)
@@ -205,34 +185,18 @@ def headline(rows: Sequence[HeadlineRow]) -> alt.TopLevelMixin:
     """The share of the best sequence's reward, by lam: one line per policy, named at its end."""
     lams = list(dict.fromkeys(row.lam for row in rows))
     x = alt.X("lam:O", sort=lams, title="evolution rate lam", axis=alt.Axis(labelAngle=0))
-    colour = alt.Color(
-        "policy:N",
-        scale=alt.Scale(domain=list(POLICIES), range=list(POLICIES.values())),
-        legend=None,
-    )
-    y = alt.Y(
-        "share:Q",
-        title="share of what the best sequence earns",
-        scale=alt.Scale(domain=[0, 1]),
-        axis=alt.Axis(format="%"),
-    )
-    lines = (
-        chart_data([asdict(row) for row in rows], "shares")
-        .mark_line(strokeWidth=2.5, point=alt.OverlayMarkDef(size=60))
-        .encode(x=x, y=y, color=colour)
-    )
+    colour = _colour("policy:N", POLICIES, None)
+    title, whole = "share of what the best sequence earns", alt.Scale(domain=[0, 1])
+    y = alt.Y("share:Q", title=title, scale=whole, axis=alt.Axis(format="%"))
+    shares = chart_data([asdict(row) for row in rows], "shares").encode(x=x, y=y, color=colour)
+    lines = shares.mark_line(strokeWidth=2.5, point=alt.OverlayMarkDef(size=60))
     last = sorted((row for row in rows if row.lam == lams[-1]), key=lambda row: -row.share)
     heights = heights_apart([row.share for row in last], 0.055)
     labels = [
         {"policy": row.policy, "lam": row.lam, "share": height}
         for row, height in zip(last, heights, strict=True)
     ]
-    names = (
-        chart_data(labels, "names")
-        .mark_text(align="left", dx=10, fontSize=13)
-        .encode(x=x, y=y, color=colour, text="policy:N")
-    )
-    picture: alt.TopLevelMixin = alt.layer(lines, names).properties(
-        width=420, height=280, title="Five ads, click-bait among them: 100,000 rounds"
-    )
-    return _finished(picture)
+    ends = chart_data(labels, "names").encode(x=x, y=y, color=colour, text="policy:N")
+    names = ends.mark_text(align="left", dx=10, fontSize=13)
+    heading = "Five ads, click-bait among them: 100,000 rounds"
+    return _finished(alt.layer(lines, names).properties(width=420, height=280, title=heading))

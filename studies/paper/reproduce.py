@@ -22,75 +22,44 @@ REPOSITORY = HERE.parent.parent
 MEASURED = HERE / "measured.json"
 BEGIN, END = "<!-- headline: written by make paper -->", "<!-- end of headline -->"
 
-TABLE_1 = [
-    "regime",
-    "lam",
-    "policy",
-    "exponent",
-    "bound",
-    "measured, 95 %",
-    "last decade",
-    "horizons",
-    "regret, of OPT",
-]
-
 
 def table_1(measured: Measured) -> str:
     """Return the empirical Table 1."""
     return table(
-        TABLE_1,
-        (
-            (
-                row.regime,
-                row.lam,
-                row.policy,
-                row.exponent,
-                f"{row.bound_slope:.2f}",
-                f"{row.slope:.2f} ({row.low:.2f} to {row.high:.2f})",
-                f"{row.last_decade:.2f}",
-                f"10^{math.log10(row.horizons[0]):.3g} to 10^{math.log10(row.horizons[-1]):.3g}",
-                f"{row.regret[-1]:,.0f}, {row.lost:.1%}",
-            )
-            for row in measured.table_1
-        ),
+        {
+            "regime": row.regime,
+            "lam": row.lam,
+            "policy": row.policy,
+            "exponent": row.exponent,
+            "bound": f"{row.bound_slope:.2f}",
+            "measured, 95 %": f"{row.slope:.2f} ({row.low:.2f} to {row.high:.2f})",
+            "last decade": f"{row.last_decade:.2f}",
+            "horizons": " to ".join(f"10^{math.log10(row.horizons[k]):.3g}" for k in (0, -1)),
+            "regret, of OPT": f"{row.regret[-1]:,.0f}, {row.lost:.1%}",
+        }
+        for row in measured.table_1
     )
 
 
 def figure_2_table(measured: Measured, instance: str) -> str:
     """Return both regrets at the horizon, by policy and lam."""
-    lams = list(dict.fromkeys(row.lam for row in measured.figure_2))
-    found = {
-        (row.policy, reading, row.lam): f"{getattr(row, reading)[-1]:,.0f}"
-        for row in measured.figure_2
-        if row.instance == instance
-        for reading in ("des", "external")
-    }
-    names = {"des": "DES", "external": "external"}
-    return table(
-        ["policy", "regret", *(f"lam = {lam}" for lam in lams)],
-        (
-            (policy, names[reading], *(found[policy, reading, lam] for lam in lams))
-            for policy in dict.fromkeys(row.policy for row in measured.figure_2)
-            for reading in names
-        ),
-    )
+    lines: dict[tuple[str, str], dict[str, str]] = {}
+    for row in measured.figure_2:
+        if row.instance == instance:
+            for name, regret in {"DES": row.des, "external": row.external}.items():
+                line = lines.setdefault((row.policy, name), {"policy": row.policy, "regret": name})
+                line[f"lam = {row.lam}"] = f"{regret[-1]:,.0f}"
+    return table(lines.values())
 
 
 def headline(measured: Measured) -> str:
     """Return the front page's table: the share of the best sequence's reward."""
-    lams = list(dict.fromkeys(row.lam for row in measured.headline))
-    found = {
-        (row.policy, row.lam): f"{row.share:.1%}"
-        + ("" if row.half_width is None else f" ± {row.half_width:.1%}")
-        for row in measured.headline
-    }
-    return table(
-        ["policy", *(f"lam = {lam}" for lam in lams)],
-        (
-            (f"`{policy}`", *(found[policy, lam] for lam in lams))
-            for policy in dict.fromkeys(row.policy for row in measured.headline)
-        ),
-    )
+    lines: dict[str, dict[str, str]] = {}
+    for row in measured.headline:
+        half = "" if row.half_width is None else f" ± {row.half_width:.1%}"
+        line = lines.setdefault(row.policy, {"policy": f"`{row.policy}`"})
+        line[f"lam = {row.lam}"] = f"{row.share:.1%}{half}"
+    return table(lines.values())
 
 
 def page(measured: Measured) -> str:

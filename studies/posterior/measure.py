@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 import bdes_framework as bdes
-from studies.pages import chart_data, slope_with_interval, table
+from studies.pages import chart_data, on_white, slope_with_interval, table
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = ROOT / "studies" / "posterior"
@@ -92,7 +92,6 @@ def wanted(row: Row) -> tuple[str, float]:
 
 def comparison(rows: Iterable[Row]) -> str:
     """Return the table of `posterior` beside the best other policy, and whether it holds."""
-    head = ["instances", "lam", "`posterior`", "Thompson", "best of the paper's", "ratio", "asked"]
     lines = []
     for row in rows:
         ours, spread = row.regret[OURS], row.regret[OURS].std(ddof=1)
@@ -100,18 +99,18 @@ def comparison(rows: Iterable[Row]) -> str:
         ratio = row.mean(OURS) / row.mean(against)
         best = row.best_other(NOT_PAPERS)
         lines.append(
-            [
-                row.kind,
-                row.lam,
-                f"{ours.mean():,.0f} ± {spread / np.sqrt(ours.size):,.0f}",
-                f"{row.mean('thompson'):,.0f}",
-                f"{row.mean(best):,.0f} (`{best}`)",
-                f"{ratio:.2f}{' of Thompson' if against == 'thompson' else ''}",
-                f"{share:g}",
-                "held" if ratio <= share else "**not held**",
-            ]
+            {
+                "instances": row.kind,
+                "lam": row.lam,
+                "`posterior`": f"{ours.mean():,.0f} ± {spread / np.sqrt(ours.size):,.0f}",
+                "Thompson": f"{row.mean('thompson'):,.0f}",
+                "best of the paper's": f"{row.mean(best):,.0f} (`{best}`)",
+                "ratio": f"{ratio:.2f}{' of Thompson' if against == 'thompson' else ''}",
+                "asked": f"{share:g}",
+                "verdict": "held" if ratio <= share else "**not held**",
+            }
         )
-    return table([*head, "verdict"], lines)
+    return table(lines)
 
 
 def every_policy(rows: Sequence[Row]) -> str:
@@ -120,10 +119,12 @@ def every_policy(rows: Sequence[Row]) -> str:
     for row in rows:
         parts = (row.kind, f"K = {row.n_arms}" if row.n_arms else "", row.lam)
         lowest = min(map(row.mean, row.regret))
-        means = [(row.mean(name), f"{row.mean(name):,.0f}") for name in row.regret]
-        marked = [f"**{text}**" if mean == lowest else text for mean, text in means]
-        lines.append([", ".join(filter(None, parts)), *marked])
-    return table(["instances, lam", *rows[0].regret], lines)
+        line = {"instances, lam": ", ".join(filter(None, parts))}
+        for name in row.regret:
+            mark = "**" if row.mean(name) == lowest else ""
+            line[name] = f"{mark}{row.mean(name):,.0f}{mark}"
+        lines.append(line)
+    return table(lines)
 
 
 def growth(rows: Sequence[Row]) -> str:
@@ -134,25 +135,20 @@ def growth(rows: Sequence[Row]) -> str:
     for lam in dict.fromkeys(row.lam for row in rows):
         regret = np.array([row.regret[OURS] for row in rows if row.lam == lam])
         slope, low, high = slope_with_interval(horizons, regret.T, rng)
-        means = [f"{mean:,.0f}" for mean in regret.mean(axis=1)]
-        lines.append([lam, *means, f"{slope:.2f} ({low:.2f} to {high:.2f})"])
-    return table(["lam", *(f"T = {t:,}" for t in horizons), "slope, 95 %"], lines)
+        means = zip(horizons, regret.mean(axis=1), strict=True)
+        line = {"lam": lam} | {f"T = {t:,}": f"{mean:,.0f}" for t, mean in means}
+        lines.append(line | {"slope, 95 %": f"{slope:.2f} ({low:.2f} to {high:.2f})"})
+    return table(lines)
 
 
 def predictions(rows: Sequence[Row]) -> str:
     """Return regret under wrong predictions of lam, and its ratio to that without one."""
+    share = "of that without one (at most 1.5)"
     return table(
-        ["instances", "prediction", "mean regret", "of that without one (at most 1.5)"],
-        (
-            (
-                row.kind,
-                name,
-                f"{row.mean(name):,.0f}",
-                f"{row.mean(name) / row.mean('unknown'):.2f}",
-            )
-            for row in rows
-            for name in row.regret
-        ),
+        {"instances": row.kind, "prediction": name, "mean regret": f"{row.mean(name):,.0f}"}
+        | {share: f"{row.mean(name) / row.mean('unknown'):.2f}"}
+        for row in rows
+        for name in row.regret
     )
 
 
@@ -168,9 +164,15 @@ def cost() -> str:
     lines = []
     for lam, micros in zip(rates, short.tolist(), strict=True):
         long = micros_a_round(lam, 1_000_000)
-        lines.append([f"{lam:g}", f"{micros:.1f} µs", f"{long:.1f} µs", f"{long / micros:.2f}"])
-    head = ["lam", "T = 100,000 (at most 30 µs)", "T = 1,000,000", "ratio (at most 2.5)"]
-    return table(head, lines)
+        lines.append(
+            {
+                "lam": f"{lam:g}",
+                "T = 100,000 (at most 30 µs)": f"{micros:.1f} µs",
+                "T = 1,000,000": f"{long:.1f} µs",
+                "ratio (at most 2.5)": f"{long / micros:.2f}",
+            }
+        )
+    return table(lines)
 
 
 def micros_a_round(lam: float, horizon: int) -> float:
@@ -183,36 +185,28 @@ def micros_a_round(lam: float, horizon: int) -> float:
     return (time.process_time() - begin) / horizon * 1e6
 
 
-def chart(rows: Sequence[Row]) -> alt.FacetChart:
+def chart(rows: Sequence[Row]) -> alt.TopLevelMixin:
     values = [
         {"instances": row.kind, "lam": row.lam, "policy": name, "regret": max(row.mean(name), 1.0)}
         for row in rows
         for name in row.regret
     ]
     order = list(dict.fromkeys(row.lam for row in rows))
-    names = list(rows[0].regret)
+    scale = alt.Scale(scheme="tableau10")
+    legend = alt.Legend(title=None, orient="bottom", columns=5)
+    is_ours = alt.datum.policy == OURS
     lines = (
         chart_data(values, "posterior")
         .mark_line(point=True)
         .encode(
             x=alt.X("lam:N", sort=order, title="lam", axis=alt.Axis(labelAngle=-45)),
             y=alt.Y("regret:Q", scale=alt.Scale(type="log"), title="mean DES regret"),
-            color=alt.Color(
-                "policy:N",
-                sort=names,
-                scale=alt.Scale(scheme="tableau10"),
-                legend=alt.Legend(title=None, orient="bottom", columns=5),
-            ),
-            strokeWidth=alt.condition(
-                alt.datum.policy == OURS, alt.value(4), alt.value(1.5), empty=False
-            ),
+            color=alt.Color("policy:N", sort=list(rows[0].regret), scale=scale, legend=legend),
+            strokeWidth=alt.condition(is_ours, alt.value(4), alt.value(1.5), empty=False),
         )
         .properties(width=360, height=300)
     )
-    both: alt.FacetChart = lines.facet(column=alt.Column("instances:N", title=None)).configure(
-        font="sans-serif", background="white"
-    )
-    return both
+    return on_white(lines.facet(column=alt.Column("instances:N", title=None)))
 
 
 Table = Callable[[Sequence[Row]], str]
