@@ -31,19 +31,19 @@ def play(table: FloatArray, choose: Callable[[History], int]) -> list[int]:
     return [arm for arm, _ in history]
 
 
-def ucb1(table: FloatArray, exploration: float = 2.0) -> list[int]:
-    """Auer, Cesa-Bianchi, Fischer (2002), Figure 1."""
+def ucb1(table: FloatArray, exploration: float = 2.0, lam: float = 0.0) -> list[int]:
+    """Auer, Cesa-Bianchi, Fischer (2002), Figure 1; with lam, an arm's plays age (wide-ucb)."""
 
     def choose(history: History) -> int:
         t = len(history)
         if t < table.shape[1]:
             return t
-        return highest(
-            [
-                math.fsum(x) / len(x) + math.sqrt(exploration * math.log(t) / len(x))
-                for x in rewards_by_arm(table.shape[1], history)
-            ]
-        )
+        bounds = []
+        for arm, x in enumerate(rewards_by_arm(table.shape[1], history)):
+            age = math.fsum(t - s for s, (a, _) in enumerate(history) if a == arm) / len(x)
+            radius = math.sqrt(exploration * math.log(t) / len(x))
+            bounds.append(math.fsum(x) / len(x) + radius + min(1.0, lam * age))
+        return highest(bounds)
 
     return play(table, choose)
 

@@ -39,6 +39,7 @@ OurPolicy = Callable[..., Policy]
 Textbook = Callable[..., list[int]]
 PAPERS: list[tuple[OurPolicy, Textbook, list[tuple[float, ...]]]] = [
     (Ucb1, textbook.ucb1, [(2.0,), (0.3,)]),
+    (Ucb1, textbook.ucb1, [(2.0, lam) for lam in (0.0, 1e-4, 0.003, 0.5)]),  # wide-ucb
     (Aae, textbook.aae, [(1.0,), (0.01,)]),
     (Exp3, textbook.exp3, [(0.05,), (0.6,), (1.0,)]),
     (DiscountedUcb, textbook.discounted_ucb, [(1.0, 0.6, 0.95), (0.5, 1.0, 1.0), (1.0, 0.1, 0.5)]),
@@ -110,6 +111,12 @@ def test_ucb1_returns_to_a_neglected_arm() -> None:
     for n, t in enumerate(pulls.tolist()[1:], start=1):
         assert 1 + math.sqrt(2 * math.log(t) / (t - n)) < math.sqrt(2 * math.log(t) / n)
     assert pulls.size > 5
+
+
+def test_wide_ucb_returns_to_neglected_arms_sooner() -> None:
+    table = (random_generator(1).random((50_000, 2)) < [0.9, 0.3]).astype(float)
+    plain, wide = (arms_played(Ucb1(2, 2.0, lam), table).count(1) for lam in (0.0, 1 / 20_000))
+    assert wide > 1.5 * plain
 
 
 LARGEST_UNIFORM = 1 - 2**-53
