@@ -1,8 +1,7 @@
 """The experiment file: read and checked, its grids expanded into cells."""
 
 import itertools
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -124,8 +123,12 @@ def load_experiment(path: str | PathLike[str]) -> Experiment:
     plugins = load_plugins(config.plugins, base=base)
     builder = _CellBuilder(config, plugins, str(path), base)
     cells = builder.cells()
-    # A placeholder for a malformed table makes no mistakes of its own.
-    mistakes += [m for m in dict.fromkeys(builder.mistakes) if not _is_about(m, malformed)]
+    mistakes += [
+        mistake
+        for mistake in dict.fromkeys(builder.mistakes)
+        # One about a placeholder is not about what the file says.
+        if not malformed & {_malformed_part(mistake), _top_key(mistake)}
+    ]
     if mistakes:
         raise ConfigError(mistakes, str(path))
     return Experiment(config, plugins, tuple(cells), builder.versions, text)
@@ -150,30 +153,20 @@ def _structured(
         bad = {_malformed_part(mistake) for mistake in error.mistakes}
         sound = {key: value for key, value in tables.items() if key not in bad}
         for key, placeholder in _ITEM_PLACEHOLDERS.items():
-            items = sound.get(key)
-            if isinstance(items, list):
-                sound[key] = [
-                    placeholder if f"{key}[{index}]" in bad else item
-                    for index, item in enumerate(items)
-                ]
+            if isinstance(items := sound.get(key), list):
+                wrong = [f"{key}[{index}]" in bad for index in range(len(items))]
+                sound[key] = [placeholder if w else i for w, i in zip(wrong, items, strict=True)]
         return structure(ExperimentConfig, {**_PLACEHOLDERS, **sound}, source), list(error.mistakes)
 
 
 def _malformed_part(mistake: Mistake) -> str:
     """Return the part of the file that a mistake makes useless: an item of a list, or a key."""
-    item = re.match(r"\w+\[\d+\]", mistake.path)
-    if item and _top_key(item[0]) in _ITEM_PLACEHOLDERS:
-        return item[0]
-    return _top_key(mistake.path)
+    key = _top_key(mistake)
+    return mistake.path.partition(".")[0] if key in _ITEM_PLACEHOLDERS else key
 
 
-def _top_key(path: str) -> str:
-    return re.split(r"[.\[]", path, maxsplit=1)[0]
-
-
-def _is_about(mistake: Mistake, malformed: Collection[str]) -> bool:
-    """Return whether a mistake is about a placeholder, not about what the file says."""
-    return _malformed_part(mistake) in malformed or _top_key(mistake.path) in malformed
+def _top_key(mistake: Mistake) -> str:
+    return mistake.path.partition(".")[0].partition("[")[0]
 
 
 class _CellBuilder:
