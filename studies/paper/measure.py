@@ -3,6 +3,7 @@
 Everything comes out of runs on disk, so a second call plays nothing again.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -174,29 +175,25 @@ def table_row(case: Case, played: Played) -> TableRow:
     ]
     regret = _over_instances(cells, horizons)
     slope, low, high = slope_with_interval(horizons, regret)
-    instances = {
-        c.horizon: c.environment.parameters
-        for c in played.experiment.cells
-        if lam_of(c.environment.label) == case.lam
-    }
-    bounds = [
-        case.bound(t, np.size(_array(instances[t]["r"])), float(_array(instances[t]["lam"])))
-        for t in horizons
-    ]
+    bounds = {}
+    for c in played.experiment.cells:
+        if lam_of(c.environment.label) == case.lam:
+            r, lam = (_array(c.environment.parameters[name]) for name in ("r", "lam"))
+            bounds[c.horizon] = case.bound(c.horizon, r.size, float(lam))
     last = [c for c in cells if c.horizon == horizons[-1]]
     return TableRow(
         regime=case.regime,
         lam=case.lam,
         policy=case.policy,
         exponent=case.exponent,
-        bound_slope=slope_of(horizons, np.array(bounds)),
+        bound_slope=slope_of(horizons, np.array([bounds[t] for t in horizons])),
         slope=slope,
         low=low,
         high=high,
         instances=len({c.environment for c in cells}),
         seeds=len(regret),
         horizons=horizons,
-        regret=[round(value, 2) for value in regret.mean(axis=0).tolist()],
+        regret=_averaged(regret),
         lost=float(np.mean([_regret(c) / _best(c) for c in last])),
     )
 
@@ -228,27 +225,17 @@ def figure_rows(played: Played) -> list[FigureRow]:
     """Return both regrets of every policy on every instance."""
     instances = {c.environment.label: c.environment.parameters for c in played.experiment.cells}
     policies = dict.fromkeys(c.policy.label for c in played.experiment.cells)
-    return [
-        _over_time(played, label, float(_array(parameters["r"]).max()), policy)
-        for label, parameters in instances.items()
-        for policy in policies
-    ]
-
-
-def _over_time(played: Played, label: str, largest_r: float, policy: str) -> FigureRow:
     (horizon,) = played.horizons
-    curves = played.run.curves(label, policy, horizon)
-    assert curves.regret is not None
-    assert curves.states is not None
-    external = largest_r * curves.states - curves.means
-    return FigureRow(
-        instance=label.partition(" (")[0],
-        lam=lam_of(label),
-        policy=policy,
-        rounds=curves.checkpoints.tolist(),
-        des=_averaged(curves.regret),
-        external=_averaged(external),
-    )
+    rows = []
+    for (label, parameters), policy in itertools.product(instances.items(), policies):
+        curves = played.run.curves(label, policy, horizon)
+        assert curves.regret is not None
+        assert curves.states is not None
+        external = _averaged(_array(parameters["r"]).max() * curves.states - curves.means)
+        place = label.partition(" (")[0], lam_of(label), policy
+        rounds = curves.checkpoints.tolist()
+        rows.append(FigureRow(*place, rounds, _averaged(curves.regret), external))
+    return rows
 
 
 def _array(values: object) -> FloatArray:

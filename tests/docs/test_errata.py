@@ -1,17 +1,30 @@
-"""The errata page's numbers about the model and planning: recurrence, brute force or arithmetic.
+"""The errata page's numbers: recurrence, brute force or arithmetic.
 
 ``printed`` is always what the paper says; what is right is asserted beside it.
 """
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from bdes_framework import FloatArray, Instance, settling_pulls, state_after_repeating
+from bdes_framework import (
+    FloatArray,
+    Instance,
+    Problem,
+    Record,
+    World,
+    alternating_limit,
+    load_plugins,
+    settling_pulls,
+    state_after_repeating,
+    sweep_block,
+)
+from bdes_policies import estimate_lam
+from tests.support import textbook
 
 
 def random_instances(n: int, seed: int, largest_r: float = 1.0) -> Iterator[tuple[Instance, int]]:
@@ -25,6 +38,28 @@ def random_instances(n: int, seed: int, largest_r: float = 1.0) -> Iterator[tupl
 def optimum(instance: Instance, horizon: int) -> float:
     schedules = itertools.product(range(instance.n_arms), repeat=horizon)
     return max(instance.value(schedule) for schedule in schedules)
+
+
+# -- 1: EXP3.P ------------------------------------------------------------------------------
+
+
+def test_printed_exp3p_is_no_distribution() -> None:
+    eta_gains, gamma = np.array([0.4, 0.1, 0.2]), 0.1
+    printed = (1 - gamma) * np.exp(eta_gains) / eta_gains.sum() + gamma / 3
+    right = (1 - gamma) * np.exp(eta_gains) / np.exp(eta_gains).sum() + gamma / 3
+    assert printed.sum() > 4
+    assert right.sum() == pytest.approx(1)
+
+
+def test_exp3p_weights_overflow_unless_shifted() -> None:
+    horizon = 2_000_000
+    eta = 0.95 * math.sqrt(math.log(2) / (2 * horizon))
+    gains = np.array([float(horizon), 0.0])  # at least this, when one arm always pays
+    assert eta * gains[0] > 790
+    with pytest.raises(OverflowError):
+        math.exp(eta * gains[0])
+    shifted = np.exp(eta * (gains - gains.max()))
+    assert (shifted / shifted.sum()).tolist() == [1.0, 0.0]
 
 
 # -- 2: the closed form of the state --------------------------------------------------------
@@ -141,6 +176,171 @@ def test_estimates_change_values_by_two_delta() -> None:
             assert abs(instance.value(arms) - moved.value(arms)) <= 2 * delta * horizon
 
 
+# -- 5 to 7: explore then commit ------------------------------------------------------------
+
+
+def paper_eps(n_arms: int, horizon: float, lam: float) -> float:
+    ratio = math.log(lam) / math.log1p(-lam)
+    return float((n_arms * math.log(horizon) * ratio / horizon) ** (1 / 3))
+
+
+def exploration(n_arms: int, horizon: int, lam: float, *, m_factor: int = 1) -> float:
+    """Rounds before the plan starts, by the printed tuning, as a share of the horizon."""
+    eps = paper_eps(n_arms, horizon, lam)
+    samples = math.ceil(m_factor * math.log(horizon) / eps**2)
+    settle = settling_pulls(lam, eps)
+    for_r = n_arms * samples * (settle + 1)
+    for_b = n_arms * (settle + samples)
+    return (for_r + for_b + settle) / horizon
+
+
+@pytest.mark.parametrize(
+    ("lam", "known", "unknown"),
+    [
+        (100_000**-0.75, 6.8, None),
+        (0.01, 0.74, 17.7),
+        (0.1, 0.41, 10.1),
+        (0.5, 0.58, 14.6),
+        (0.9, 2.6, 65.0),
+        (0.999, 90.5, None),
+    ],
+)
+def test_share_explored_by_the_paper_tuning(
+    lam: float, known: float, unknown: float | None
+) -> None:
+    assert exploration(5, 100_000, lam) == pytest.approx(known, rel=0.01)
+    if unknown is not None:
+        assert exploration(5, 100_000, lam, m_factor=25) == pytest.approx(unknown, rel=0.01)
+
+
+def test_paper_tuning_near_one_samples_all_rounds() -> None:
+    assert math.log(100_000) / paper_eps(5, 100_000, 0.99) ** 2 == pytest.approx(98_884, rel=1e-4)
+    assert paper_eps(5, 100_000, 100_000**-0.75) > 3
+
+
+def test_estimates_are_an_equivalent_instance() -> None:
+    instance = Instance([0.9, 0.4, 0.6], [0.1, 0.5, 0.9], 0.4)
+    mean_b = float(instance.b.mean())
+    estimated = Instance(mean_b * instance.r, instance.b / mean_b, 0.4, q0=1 / mean_b)
+    assert estimated.b.max() > 1
+    for arms in itertools.product(range(3), repeat=5):
+        assert estimated.value(arms) == pytest.approx(instance.value(arms))
+    assert estimated == instance.scaled(mean_b)
+    # Taking the state for 1, as if there were no scale, values the same arms differently.
+    assert estimated.starting_at(1.0).value([0, 1, 2]) < 0.7 * instance.value([0, 1, 2])
+
+
+@pytest.mark.parametrize(("r", "failing"), [(0.8, 0.20), (0.2, 0.64), (0.05, 0.82)])
+def test_end_state_estimate_misses_too_often(r: float, failing: float) -> None:
+    horizon, lam, b, n = 100_000, 0.5, 0.5, 100_000
+    eps = paper_eps(5, horizon, lam)
+    delta, samples = eps / 4, math.ceil(math.log(horizon) / eps**2)
+    promised = 4 * math.exp(-2 * samples * (eps**2 - eps * delta))
+    promised += 4 * math.exp(-2 * samples * (eps - delta) ** 2)
+    rng = default_rng(4)  # states exactly 1 and b: kinder than the algorithm ever is
+    r_hat = rng.binomial(samples, r, n) / samples
+    v_hat = rng.binomial(samples, r * b, n) / samples
+    missed = np.abs(v_hat / r_hat - b) >= delta
+    assert promised < 1e-5
+    assert missed.mean() == pytest.approx(failing, abs=0.01)
+
+
+@pytest.mark.parametrize(("r", "failing"), [(0.5, 0.03), (0.2, 0.20), (0.05, 0.53)])
+def test_ratio_of_estimates_misses_too_often(r: float, failing: float) -> None:
+    n_arms, horizon, n = 5, 100_000, 100_000
+    eps = paper_eps(n_arms, horizon, 0.5)
+    samples = math.ceil(n_arms**2 * math.log(horizon) / eps**2)
+    assert 8 * math.exp(-2 * samples * eps**2) < 1e-240  # with delta = 2·eps
+    rng = default_rng(5)  # one arm leads to 1, the others to 0; states exactly there
+    r_hat = rng.binomial(samples, r / n_arms, n) / samples
+    v_hat = rng.binomial(samples, r, n) / samples
+    missed = np.abs(v_hat / r_hat - n_arms) >= 2 * eps
+    assert missed.mean() == pytest.approx(failing, abs=0.005)
+
+
+# -- 8: sticky arms -------------------------------------------------------------------------
+
+
+def sticky_pulls(n_arms: int, horizon: int, *, true_cost: bool) -> int:
+    """Pulls made before the last batch when nothing is eliminated (say, all arms equal)."""
+    active, growth = n_arms * (n_arms + 1) // 2, math.sqrt(math.e)
+    used = 0
+    for batch in range(1, math.ceil(2 * math.log(horizon))):
+        each = math.floor(growth**batch)
+        cost = 2 * each * active + n_arms  # at most one switch per arm
+        if (cost if true_cost else each * active) > horizon - used:
+            break
+        used += cost
+    return used
+
+
+def test_printed_sticky_runs_past_the_horizon() -> None:
+    assert sticky_pulls(2, 100_000, true_cost=False) / 100_000 == pytest.approx(1.24, abs=0.005)
+    assert sticky_pulls(10, 100_000, true_cost=False) / 100_000 == pytest.approx(1.12, abs=0.005)
+    for n_arms in (2, 3, 5, 10):
+        assert sticky_pulls(n_arms, 100_000, true_cost=True) <= 100_000
+
+
+def test_eliminating_a_tenth_exceeds_the_horizon() -> None:
+    n_arms, horizon = 5, 100_000
+    batches = 2 * math.log(horizon)
+    pairs = 2 * math.log(2 * n_arms**2 * horizon * batches) / 0.1**2
+    assert pairs == pytest.approx(3712, abs=1)
+    assert 2 * pairs * 15 / horizon == pytest.approx(1.11, abs=0.01)
+
+
+# -- 9 and 10: unknown lam ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lam", [0.05, 0.3, 0.8, 1.0])
+def test_printed_lam_estimate_is_always_one(lam: float) -> None:
+    r_i, b_i, b_j = 0.8, 0.3, 0.9
+    own, other = r_i * b_i, r_i * b_j
+    alternating = r_i * alternating_limit(b_i, b_j, lam)
+    printed = (own + alternating - 2 * alternating) / (own - alternating)
+    right = 1 + (other - alternating) / (own - alternating)
+    assert printed == pytest.approx(1)
+    assert right == pytest.approx(lam)
+
+
+def test_short_blocks_agree_on_a_wrong_lam() -> None:
+    i, j, samples = 0, 1, 20_000
+    instance = Instance([0.8, 0.8], [0.2, 0.9], 0.0003)
+    estimates = []
+    for settle in (12, 24, 48):
+        blocks = [
+            [j] * settle + [i],
+            [j] * settle + [i] * settle + [i],
+            [i] * settle + [i, j] * settle + [i],
+        ]
+        rewards = instance.expected_rewards(np.concatenate([np.tile(b, samples) for b in blocks]))
+        loops = np.split(rewards, np.cumsum([samples * len(block) for block in blocks])[:-1])
+        after, settled, alternating = (
+            float(loop[len(block) - 1 :: len(block)].mean())
+            for loop, block in zip(loops, blocks, strict=True)
+        )
+        estimates.append(estimate_lam(after, settled, alternating).unclipped)
+    assert estimates == pytest.approx([4.84, 4.96, 5.08], abs=0.005)
+
+
+def test_box_for_unknown_lam_tests_half_the_rounds() -> None:
+    n_arms, horizon = 5, 10_000
+    block = (horizon / n_arms) ** (2 / 3)
+    alone = n_arms * 2 * block
+    pairs = (n_arms - 1) * (2 * block + 2 * 2 * block)
+    assert (alone + pairs) / horizon == pytest.approx(0.54, abs=0.005)
+    assert n_arms ** (1 / 3) * horizon ** (2 / 3) / horizon == pytest.approx(0.08, abs=0.005)
+
+
+def test_threshold_is_out_of_reach_of_most_arms() -> None:
+    threshold = 3 * math.sqrt(math.log(100_000)) / (100_000 / 5) ** (1 / 3)
+    assert threshold == pytest.approx(0.375, abs=0.001)
+    lam = 0.1
+    signal = abs(0.3 - alternating_limit(0.3, 0.9, lam))  # of an arm with r = 1
+    assert signal == pytest.approx(0.6 / (2 - lam))
+    assert signal < threshold
+
+
 # -- 11: external against DES regret --------------------------------------------------------
 
 
@@ -166,6 +366,44 @@ def test_two_arms_earn_only_together() -> None:
     assert per_round(instance, [0]) == pytest.approx(0, abs=1e-3)
     assert per_round(instance, [1]) == 0
     assert per_round(instance, [0, 1]) == pytest.approx(0.5, abs=1e-3)
+
+
+# -- 12 and 16: noise -----------------------------------------------------------------------
+
+
+def test_noise_is_clipped_and_not_in_the_means() -> None:
+    n, sigma = 200_000, 0.1
+    noise = default_rng(5).normal(0, sigma, n)
+    assert noise.max() > 0  # so that r (q + noise) exceeds 1 somewhere
+    world = World(np.ones(1), np.ones(1), 0.5, np.ones(1), default_rng(6).random(n), noise)
+    record = Record.empty(n, np.zeros(n, dtype=np.int64))
+    assert sweep_block(world, record) == -1
+    assert (record.means == 1).all()
+    assert 0 <= record.probabilities.min() <= record.probabilities.max() <= 1
+    lost = sigma / math.sqrt(2 * math.pi)  # E max(noise, 0)
+    assert record.rewards.mean() == pytest.approx(1 - lost, abs=0.002)
+
+
+def test_gaussian_breaks_the_printed_tail() -> None:
+    def tail(tau: float) -> float:  # of a standard normal, which is 1-subGaussian
+        return math.erfc(tau / math.sqrt(2))
+
+    def printed(tau: float) -> float:
+        return math.exp(-1 / tau**2)
+
+    assert tail(0.5) > 0.6 > 0.02 > printed(0.5)
+    assert printed(10) > 0.99 > 1e-20 > tail(10)
+    assert all(tail(tau) <= 2 * math.exp(-(tau**2) / 2) for tau in np.linspace(0.01, 10, 200))
+    assert tail(math.sqrt(math.log(1e6))) > 100 * 1e-6  # the threshold drawn from it
+
+
+def test_benchmark_inside_the_noise_earns_more() -> None:
+    noise = default_rng(7).normal(0, 1, 100_000)
+    r = np.array([1.0, 0.5])
+    inside = np.max(r[:, None] * (1 + noise), axis=0).mean()
+    outside = np.max((r[:, None] * (1 + noise)).mean(axis=1))
+    assert outside == pytest.approx(1, abs=0.01)  # the noiseless optimum of one round
+    assert inside == pytest.approx(1 + 0.5 * 0.0833, abs=0.01)  # + E max(-(1 + noise), 0) / 2
 
 
 # -- 13: at lam = 1 -------------------------------------------------------------------------
@@ -194,6 +432,71 @@ def test_best_finite_schedule_may_be_no_cycle() -> None:
     instance = Instance([0.8, 1.0], [1.0, 0.0], 1.0)
     schedules = itertools.product(range(2), repeat=4)
     assert max(schedules, key=instance.value) == (0, 0, 0, 1)
+
+
+# -- 14 and 15: rates -----------------------------------------------------------------------
+
+
+def test_slow_regime_loss_grows_as_lam_t_squared() -> None:
+    for exponent in (1.25, 1.5, 1.75):
+        low, high = 10**6, 10**8
+
+        def loss(horizon: int, exponent: float = exponent) -> float:
+            return -math.expm1(horizon * math.log1p(-(horizon**-exponent))) * horizon
+
+        assert slope(loss, low, high) == pytest.approx(2 - exponent, abs=0.01)
+        assert 2 - exponent < 1 / exponent  # the printed exponent: valid, but loose
+
+
+def test_sum_gives_the_share_at_one_over_t() -> None:
+    horizon = 10_000
+    lam = 1 / horizon
+    by_the_lemma = (1 - lam) ** horizon
+    by_the_sum = sum((1 - lam) ** t for t in range(horizon)) / horizon
+    assert by_the_lemma == pytest.approx(1 / math.e, abs=1e-3)
+    assert by_the_sum == pytest.approx(1 - 1 / math.e, abs=1e-3)
+    worst = Instance([1.0, 0.5], [0.0, 0.9], lam)
+    assert worst.value([0] * horizon) / horizon == pytest.approx(by_the_sum)
+
+
+def test_middle_bound_grows_faster_than_printed() -> None:
+    def bound(horizon: int) -> float:
+        return paper_eps(5, horizon, horizon**-0.5) * horizon
+
+    assert slope(bound, 10**5, 10**6) == pytest.approx(0.886, abs=0.002)
+    without_logs = slope(lambda t: bound(t) / math.log(t) ** (2 / 3), 10**8, 10**10)
+    assert without_logs == pytest.approx(5 / 6, abs=0.001)
+
+
+def slope(curve: Callable[[int], float], low: int, high: int) -> float:
+    return math.log(curve(high) / curve(low)) / math.log(high / low)
+
+
+# -- 18: wider intervals ----------------------------------------------------------------------
+
+
+def test_widening_all_intervals_alike_is_ucb1() -> None:
+    horizon, lam = 600, 1e-3
+    table = (default_rng(8).random((horizon, 3)) < [0.2, 0.5, 0.55]).astype(float)
+    plain = textbook.ucb1(table)
+
+    def everywhere(seen: list[float], t: int) -> float:
+        radius = math.sqrt(2 * math.log(t) / len(seen)) + lam * horizon
+        return sum(seen) / len(seen) + radius
+
+    played: list[int] = []
+    for t in range(horizon):
+        seen = [[table[s, arm] for s in range(t) if played[s] == arm] for arm in range(3)]
+        indices = [everywhere(x, t) if x else math.inf for x in seen]
+        played.append(indices.index(max(indices)))
+    assert played == plain
+
+    policy = load_plugins().policy("wide-ucb", Problem(3, horizon, lam), seed=1)
+    by_age = []
+    for t in range(horizon):
+        by_age += policy.ask(1).tolist()
+        policy.tell(table[t, by_age[-1:]])
+    assert by_age != plain
 
 
 # -- smaller misprints ----------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bdes_framework import (
+    Benchmark,
     ConfigError,
     Environment,
     FloatArray,
@@ -43,6 +44,13 @@ def new(**parameters: object) -> Environment:
     return PLUGINS.environment("rebounding", seed=1, **(parameters or CONTENT))
 
 
+def benchmark(*horizons: int, **parameters: object) -> Benchmark:
+    environment = new(**parameters)
+    assert isinstance(environment, HasBenchmark)
+    assert not isinstance(environment, HasInstance)
+    return environment.benchmark(np.array(horizons))
+
+
 def drawn(seed: int, n_arms: int) -> dict[str, FloatArray]:
     """Draw arms whose pay never falls below 0."""
     rng = np.random.default_rng(seed)
@@ -71,16 +79,9 @@ def test_recent_pulls_lower_the_mean() -> None:
 
 
 def test_an_arm_recovers_while_another_is_pulled() -> None:
-    means = (
-        new(base=[0.8, 0.5], cost=[0.4, 0.0], decay=[0.5, 0.0]).pull(np.array([0, 1, 1, 0])).means
-    )
+    environment = new(base=[0.8, 0.5], cost=[0.4, 0.0], decay=[0.5, 0.0])
+    means = environment.pull(np.array([0, 1, 1, 0])).means
     np.testing.assert_allclose(means, [0.8, 0.5, 0.5, 0.8 - 0.4 * 0.125])
-
-
-def test_environment_brings_a_benchmark() -> None:
-    environment = new()
-    assert isinstance(environment, HasBenchmark)
-    assert not isinstance(environment, HasInstance)
 
 
 @pytest.mark.parametrize(
@@ -91,25 +92,18 @@ def test_best_sequence_is_within_the_bounds(seed: int, n_arms: int, horizon: int
     best = max(
         worth(sequence, **arms) for sequence in itertools.product(range(n_arms), repeat=horizon)
     )
-    environment = new(**arms)
-    assert isinstance(environment, HasBenchmark)
-    found = environment.benchmark(np.array([horizon]))
-    assert found.value <= best + 1e-9
-    assert found.value >= 0.97 * best
+    found = benchmark(horizon, **arms)
+    assert 0.97 * best <= found.value <= best + 1e-9
     assert best <= found.upper_bound + 1e-9
 
 
 def test_the_bound_is_close_at_a_long_horizon() -> None:
-    environment = new()
-    assert isinstance(environment, HasBenchmark)
-    found = environment.benchmark(np.array([10_000]))
+    found = benchmark(10_000)
     assert found.value <= found.upper_bound <= 1.005 * found.value
 
 
 def test_zero_cost_is_an_ordinary_bandit() -> None:
-    environment = new(base=[0.3, 0.6], cost=[0.0, 0.0], decay=[0.5, 0.9])
-    assert isinstance(environment, HasBenchmark)
-    found = environment.benchmark(np.array([100, 1000]))
+    found = benchmark(100, 1000, base=[0.3, 0.6], cost=[0.0, 0.0], decay=[0.5, 0.9])
     assert found.values.tolist() == pytest.approx([60, 600])
     assert found.upper_bound == pytest.approx(600)
 
@@ -133,7 +127,6 @@ def test_experiment_of_it_has_regret(tmp_path: Path) -> None:
     text = (FOLDER / "experiment.toml").read_text().replace("5_000", "200")
     (tmp_path / "experiment.toml").write_text(text.replace("replications = 5", "replications = 2"))
     (tmp_path / "rebounding.py").write_text((FOLDER / "rebounding.py").read_text())
-    run = run_experiment(tmp_path / "experiment.toml", out=tmp_path / "run", engine="serial")
-    assert [cell.error for cell in run.cells() if cell.error] == []
-    assert all(cell.regret is not None for cell in run.cells())
-    run.close()
+    file, out = tmp_path / "experiment.toml", tmp_path / "run"
+    with run_experiment(file, out=out, engine="serial") as run:
+        assert all(cell.error is None and cell.regret is not None for cell in run.cells())
