@@ -138,31 +138,27 @@ def overhead_rows() -> list[Row]:
     return [Row(claim, f"{each:.2f} µs", f"{bare_each:.2f} µs", each - bare_each, 2)]
 
 
-START = """
-import time
+GAME = """
+import resource, time
 begin = time.perf_counter()
 import bdes_framework as bdes
 plugins = bdes.load_plugins()
 environment = plugins.environment("bernoulli", seed=1, r=[0.9, 0.3], b=[0.1, 1.0], lam=0.3)
+"""
+START = """
 policy = plugins.policy("ucb1", bdes.Problem(2, 1000), seed=1)
 bdes.simulate(environment, policy, 1000)
 print(time.perf_counter() - begin)
 """
-
 LONG = """
-import resource
-import bdes_framework as bdes
-plugins = bdes.load_plugins()
-environment = plugins.environment("bernoulli", seed=1, r=[0.9, 0.3], b=[0.1, 1.0], lam=0.3)
-problem = bdes.Problem(2, 10**8)
-policy = plugins.policy("fixed-schedule", problem, seed=1, cycle=[0, 1, 1])
+policy = plugins.policy("fixed-schedule", bdes.Problem(2, 10**8), seed=1, cycle=[0, 1, 1])
 bdes.simulate(environment, policy, 10**8, keep=False)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 
 
 def child(code: str) -> float:
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-c", GAME + code]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout)
 

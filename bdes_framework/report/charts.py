@@ -43,6 +43,7 @@ def theme(name: str) -> dict[str, Any]:
     grid, ground = ("#333b47", "#171b21") if dark else ("#e3e7ec", "#ffffff")
     axis = {"labelColor": soft, "domainColor": soft, "tickColor": soft, "gridColor": grid}
     axis_text = {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": 500}
+    title_text = {"fontSize": 13, "fontWeight": 600}
     labels = {"labelColor": text, "titleColor": text, "labelFontSize": 12}
     symbols = {"symbolStrokeWidth": 2.5, "symbolSize": 140}
     return {
@@ -51,13 +52,7 @@ def theme(name: str) -> dict[str, Any]:
         "padding": 6,
         "view": {"stroke": None},
         "range": {"category": DARK_COLOURS if dark else LIGHT_COLOURS},
-        "title": {
-            "color": text,
-            "anchor": "start",
-            "fontSize": 13,
-            "fontWeight": 600,
-            "offset": 10,
-        },
+        "title": {"color": text, "anchor": "start", "offset": 10, **title_text},
         "axis": {**axis, **axis_text, "titleColor": text, "labelOverlap": True, "titlePadding": 8},
         "legend": {**labels, **symbols, "titleFontSize": 12, "labelLimit": 220},
         "header": {**labels, "labelFontWeight": 600, "labelLimit": 300, "labelAnchor": "start"},

@@ -19,7 +19,14 @@ from bdes_framework.experiment.summary import (
     estimate,
     summarise,
 )
-from bdes_framework.report.labels import Row, clipped, numbered, shown_names, spread
+from bdes_framework.report.labels import (
+    Row,
+    clipped,
+    grouped,
+    numbered,
+    shown_names,
+    spread_labels,
+)
 from bdes_framework.report.slopes import Promise, SlopeFit, table_1
 
 MAX_POINTS = 60
@@ -71,6 +78,10 @@ Place = tuple[str, int]
 """An environment's label and a horizon."""
 
 
+def _place(item: CellSummary | Result | RunBenchmark) -> Place:
+    return item.environment, item.horizon
+
+
 class RunData:
     """A run's results, read once; its curves are read when asked for."""
 
@@ -87,13 +98,8 @@ class RunData:
             (part["label"], part["horizon"]): part["table"]
             for part in self.resolved["config"]["environments"]
         }
-        self._records: dict[Place, list[CellSummary]] = {}
-        for record in self.records:
-            self._records.setdefault((record.environment, record.horizon), []).append(record)
-        self._results: dict[Place, list[Result]] = {}
-        for result in self.results:
-            if result.mean is not None:
-                self._results.setdefault((result.environment, result.horizon), []).append(result)
+        self._records = grouped(self.records, _place)
+        self._results = grouped((r for r in self.results if r.mean is not None), _place)
 
     @property
     def policies(self) -> list[str]:
@@ -242,9 +248,7 @@ def loglog_rows(
         # The axis ends at whole powers of ten.
         lowest = 10 ** math.floor(math.log10(min(values)))
         highest = 10 ** math.ceil(math.log10(max(values)))
-        heights = spread([row["value"] for row in ends], lowest, highest, log=True)
-        for row, height in zip(ends, heights, strict=True):
-            row["label_at"] = height
+        spread_labels(ends, lowest, highest, log=True)
     return means + lines
 
 
@@ -277,14 +281,9 @@ def lam_rows(data: RunData, measure: str | None = None) -> list[Row]:
     rows = []
     for (family, horizon), panels in _families(data).items():
         common = measure or common_measure(panels)
+        head = {"family": family, "horizon": horizon, "measure": common}
         rows += [
-            {
-                "family": family,
-                "horizon": horizon,
-                "measure": common,
-                "lam": data.lam_of(panel.environment, horizon),
-                **row,
-            }
+            {**head, "lam": data.lam_of(panel.environment, horizon), **row}
             for panel in panels
             for row in final_rows(data, evolve(panel, measure=common))
         ]
@@ -343,11 +342,8 @@ def _behind(best: Mapping[int, float], other: Mapping[int, float]) -> Estimate |
 
 def gap_rows(data: RunData) -> list[Row]:
     """Return the widest proven gap per environment and horizon, as a share of the value."""
-    widest: dict[tuple[str, int], RunBenchmark] = {}
-    for record in data.run.benchmarks():
-        place = record.environment, record.horizon
-        if place not in widest or record.gap > widest[place].gap:
-            widest[place] = record
+    places = grouped(data.run.benchmarks(), _place).values()
+    widest = [max(place, key=lambda record: record.gap) for place in places]
     return [
         {
             "environment": data.environment_names.get(record.environment, record.environment),
@@ -359,6 +355,6 @@ def gap_rows(data: RunData) -> list[Row]:
             "rounds": f"{record.horizon:,}",
             "drawn_share": max(share, MIN_SHARE),
         }
-        for record in widest.values()
+        for record in widest
         for share in [record.gap / record.value if record.value > 0 else 0.0]
     ]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import altair as alt
@@ -18,7 +19,7 @@ from bdes_framework.report.data import (
     lam_rows,
     loglog_rows,
 )
-from bdes_framework.report.labels import Row, place_names
+from bdes_framework.report.labels import Row, grouped, place_names
 from bdes_framework.report.slopes import SlopeFit
 from bdes_framework.report.trajectories import Trajectory
 
@@ -138,14 +139,12 @@ class Figures:
         return _option(name, part)
 
     def _lam(self) -> list[Option]:
-        groups: dict[tuple[str, int, str], list[Row]] = {}
-        for row in lam_rows(self._data):
-            groups.setdefault((row["family"], row["horizon"], row["measure"]), []).append(row)
-        return [self._lam_option(*key, groups[key]) for key in list(groups)[:MAX_FAMILIES]]
+        groups = grouped(lam_rows(self._data), itemgetter("family", "horizon", "measure"))
+        return [self._lam_option(rows) for rows in list(groups.values())[:MAX_FAMILIES]]
 
-    def _lam_option(self, family: str, horizon: int, measure: str, rows: list[Row]) -> Option:
-        values = sorted({row["lam"] for row in rows})
-        name = f"{family}, T = {horizon:,}"
+    def _lam_option(self, rows: list[Row]) -> Option:
+        values, measure = sorted({row["lam"] for row in rows}), rows[0]["measure"]
+        name = f"{rows[0]['family']}, T = {rows[0]['horizon']:,}"
         part = self._part(
             f"lam {measure} {values}",
             lambda: charts.lam(self._policies, measure, values).properties(height=300),

@@ -2,18 +2,30 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeVar
 
 from bdes_framework._internal.text import ascii_controls
 
 Row = dict[str, Any]
 """A row of a chart's data: names to strings and numbers."""
 
+Item = TypeVar("Item")
+Key = TypeVar("Key")
+
 MAX_NAME = 40
 MAX_TEXT = 200
 
 LABEL_HEIGHT = 13 / 260
 """The height of a line of text as a share of a chart's."""
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Return items by their key, keys in the order first seen."""
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def shown_names(labels: Iterable[str], limit: int = MAX_NAME) -> dict[str, str]:
@@ -53,20 +65,18 @@ def place_names(rows: list[Row], by: str = "environment", x: str = "round") -> l
 
     ``by`` is the column that tells panels apart, ``x`` the one on the horizontal axis.
     """
-    panels: dict[str, list[Row]] = {}
-    for row in rows:
-        panels.setdefault(row[by], []).append(row)
-    for panel in panels.values():
-        last: dict[str, Row] = {}
-        for row in panel:
-            if row["policy"] not in last or row[x] > last[row["policy"]][x]:
-                last[row["policy"]] = row
+    for panel in grouped(rows, itemgetter(by)).values():
+        lines = grouped(panel, itemgetter("policy")).values()
         ends = [row[end] for row in panel for end in ("low", "high")]
-        values = [row["value"] for row in last.values()]
-        heights = spread(values, min(*ends, 0.0), max(ends))
-        for row, height in zip(last.values(), heights, strict=True):
-            row["label_at"] = height
+        spread_labels([max(line, key=itemgetter(x)) for line in lines], min(*ends, 0.0), max(ends))
     return rows
+
+
+def spread_labels(ends: Sequence[Row], lowest: float, highest: float, *, log: bool = False) -> None:
+    """Set ``label_at`` of rows to the position nearest to their value; see :func:`spread`."""
+    heights = spread([row["value"] for row in ends], lowest, highest, log=log)
+    for row, height in zip(ends, heights, strict=True):
+        row["label_at"] = height
 
 
 def spread(
