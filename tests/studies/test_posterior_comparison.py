@@ -9,18 +9,9 @@ import pytest
 
 from studies.posterior.measure import OURS, Row, play, rows_of
 
-SHARES = {
-    "T^-2": 1.5,  # of Thompson's regret; otherwise of the best of the paper's policies
-    "1/T": 1.0,
-    "3/T": 1.0,
-    "T^-0.75": 0.25,
-    "0.01": 0.25,
-    "0.1": 0.25,
-    "0.5": 0.25,
-    "0.9": 0.25,
-    "1-1/sqrt(T)": 0.25,
-    "1": 0.25,
-}
+# At T^-2 of Thompson's regret; otherwise of the best of the paper's policies.
+SHARES = {"T^-2": 1.5, "1/T": 1.0, "3/T": 1.0, "T^-0.75": 0.25, "1-1/sqrt(T)": 0.25}
+SHARES |= dict.fromkeys(("0.01", "0.1", "0.5", "0.9", "1"), 0.25)
 PAPERS = {
     "exp3p",
     "etc",
