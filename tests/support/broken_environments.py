@@ -1,28 +1,19 @@
 """A local plugin of environments: good ones, and for every check of the kit one that breaks it."""
 
-import random
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from attrs import evolve
 from numpy.random import Generator
 
-from bdes_framework import (
-    Benchmark,
-    FloatArray,
-    Instance,
-    IntArray,
-    Outcome,
-    Registrar,
-    World,
-    hookimpl,
-)
-from tests.support.kit_subjects import Subjects
+from bdes_framework import Benchmark, Instance, IntArray, Outcome, Registrar, World, hookimpl
+from tests.support.kit_subjects import Subjects, global_seed, late_randomness
 
 BDES_API_VERSION = 1
 
 INSTANCE = Instance(r=[0.9, 0.3, 0.6], b=[0.1, 1.0, 0.5], lam=0.3)
+LAST = INSTANCE.n_arms - 1
 
 subject = Subjects()
 
@@ -31,24 +22,18 @@ subject = Subjects()
 class Good:
     """Clicks from Bern(r·q), pull by pull, with the probabilities shown."""
 
-    n_arms: Any = INSTANCE.n_arms
+    n_arms = INSTANCE.n_arms
     thinning = 1.0
 
     def __init__(self, rng: Generator) -> None:
-        self.rng, self.q, self.round = rng, INSTANCE.q0, 0
-
-    def mean(self, arm: int) -> float:
-        return float(INSTANCE.r[arm]) * self.q
-
-    def probability(self, arm: int) -> float:
-        return self.mean(arm)
+        self.rng, self.state, self.round = rng, np.array([INSTANCE.q0]), 0
 
     def pull_one(self, arm: int) -> tuple[float, float, float]:
-        mean, probability = self.mean(arm), self.probability(arm)
-        reward = float(self.rng.random() < self.thinning * probability)
-        self.q += INSTANCE.lam * (float(INSTANCE.b[arm]) - self.q)
+        mean = float(INSTANCE.r[arm] * self.state[0])
+        reward = float(self.rng.random() < self.thinning * mean)
+        self.state += INSTANCE.lam * (INSTANCE.b[arm] - self.state)
         self.round += 1
-        return reward, mean, probability
+        return reward, mean, mean
 
     def pull(self, arms: IntArray) -> Any:
         if arms.min() < 0 or arms.max() >= INSTANCE.n_arms:
@@ -57,26 +42,11 @@ class Good:
         return Outcome(*np.array(brought).T.copy())
 
 
-@subject("good.instance")
-class WithInstance(Good):
+@subject("good.fused")
+class Fused(Good):
     instance = INSTANCE
 
-
-@subject("good.fused")
-class Fused(WithInstance):
-    state: FloatArray | None = None
-
-    def pull(self, arms: IntArray) -> Any:
-        if self.state is not None:
-            self.q = float(self.state[0])
-        outcome = super().pull(arms)
-        if self.state is not None:
-            self.state[0] = self.q
-        return outcome
-
     def open_rounds(self, n: int) -> World:
-        if self.state is None:
-            self.state = np.array([self.q])
         uniforms = self.rng.random(n)
         return World(INSTANCE.r, INSTANCE.b, INSTANCE.lam, self.state, uniforms, np.empty(0))
 
@@ -86,12 +56,7 @@ class Fused(WithInstance):
 
 def changed(name: str, change: Callable[[Outcome], dict[str, Any]]) -> None:
     """Add an environment that changes good outcomes."""
-
-    def pull(self: Good, arms: IntArray) -> Any:
-        outcome = Good.pull(self, arms)
-        return evolve(outcome, **change(outcome))
-
-    subject.variant(name, Good, pull=pull)
+    subject.after(name, "pull", lambda outcome, self, arms: evolve(outcome, **change(outcome)))
 
 
 FORM = "outcomes-have-one-float64-per-pull"
@@ -99,169 +64,96 @@ FORM = "outcomes-have-one-float64-per-pull"
 changed("good.plain", lambda outcome: {"probabilities": None})
 changed(f"{FORM}.32-bits", lambda outcome: {"rewards": outcome.rewards.astype(np.float32)})
 changed(f"{FORM}.column", lambda outcome: {"means": outcome.means[:, np.newaxis]})
-subject.variant("n-arms-is-a-positive-int", Good, n_arms=np.int64(3))
-
-
-@subject("outcomes-are-finite")
-class Gap(Good):
-    def mean(self, arm: int) -> float:
-        return float("nan") if self.round == 7 else super().mean(arm)
-
-    def probability(self, arm: int) -> float:
-        return super().mean(arm)
-
-
-@subject("probabilities-lie-in-0-1")
-class BelowZero(Good):
-    def probability(self, arm: int) -> float:
-        return -0.001 if self.round == 7 else super().probability(arm)
+subject.variant("n-arms-is-a-positive-int", n_arms=np.int64(3))
+subject.after(
+    "outcomes-are-finite",
+    "pull_one",
+    lambda brought, self, arm: (brought[0], np.nan, brought[2]) if self.round == 8 else brought,
+)
+subject.after(
+    "probabilities-lie-in-0-1",
+    "pull_one",
+    lambda brought, self, arm: (*brought[:2], -0.001) if self.round == 8 else brought,
+)
 
 
 # -- what rewards depend on -----------------------------------------------------------------
 
+COMMON: dict[str, Any] = {}
 
-@subject("same-seed-gives-the-same-rewards")
-class LateRandomness(Good):
-    def pull_one(self, arm: int) -> tuple[float, float, float]:
-        if self.round == 1000:
-            self.rng = np.random.default_rng()
-        return super().pull_one(arm)
-
-
-@subject("environments-do-not-share-state")
-class Shared(Good):
-    common: ClassVar[float]
-
-    def __init__(self, rng: Generator) -> None:
-        super().__init__(rng)
-        type(self).common = self.q
-
-    def pull_one(self, arm: int) -> tuple[float, float, float]:
-        self.q = self.common
-        brought = super().pull_one(arm)
-        type(self).common = self.q
-        return brought
-
-
-@subject("uses-no-global-random-state.reads")
-class ReadsNumpy(Good):
-    def __init__(self, rng: Generator) -> None:
-        super().__init__(rng)
-        for _ in range(int(np.random.get_state(legacy=False)["state"]["key"][0])):  # noqa: NPY002
-            self.rng.random()
-
-
-def before(name: str, effect: Callable[[Good], object]) -> None:
-    """Add an environment that does something before every pull."""
-
-    def pull(self: Good, arms: IntArray) -> Any:
-        effect(self)
-        return Good.pull(self, arms)
-
-    subject.variant(name, Good, pull=pull)
-
-
-before("rewards-do-not-depend-on-blocks", lambda environment: environment.rng.random())
-before(
-    "uses-no-global-random-state.moves-numpy",
-    lambda environment: np.random.random(),  # noqa: NPY002
+subject.variant(
+    "environments-do-not-share-state",
+    state=property(lambda self: COMMON["state"], lambda self, state: COMMON.update(state=state)),
 )
-before("uses-no-global-random-state.moves-random", lambda environment: random.random())
+subject.before("same-seed-gives-the-same-rewards", "pull_one", late_randomness)
+subject.before("rewards-do-not-depend-on-blocks", "pull", lambda self, arms: self.rng.random())
+subject.before(
+    "uses-no-global-random-state.reads", "__init__", lambda self, rng: rng.random(global_seed())
+)
 
 
 # -- what it does with arms -----------------------------------------------------------------
 
-
-@subject("arms-given-are-not-changed")
-class Scribbles(Good):
-    def pull(self, arms: IntArray) -> Any:
-        outcome = super().pull(arms)
-        arms[:] = 0
-        return outcome
-
-
-def clipped(name: str, clip: Callable[[IntArray], IntArray]) -> None:
-    """Add an environment that takes some other arm for one that does not exist."""
-    subject.variant(name, Good, pull=lambda self, arms: Good.pull(self, clip(arms)))
-
-
-LAST = INSTANCE.n_arms - 1
-clipped("arms-out-of-range-are-rejected.above", lambda arms: np.minimum(arms, LAST))
-clipped("arms-out-of-range-are-rejected.below", lambda arms: np.where(arms == -1, LAST, arms))
+subject.before(
+    "arms-given-are-not-changed", "pull", lambda self, arms: np.place(arms, arms == 1, 2)
+)
+subject.variant(
+    "arms-out-of-range-are-rejected.above",
+    pull=lambda self, arms: Good.pull(self, np.minimum(arms, LAST)),
+)
+subject.variant(
+    "arms-out-of-range-are-rejected.below",
+    pull=lambda self, arms: Good.pull(self, np.where(arms == -1, LAST, arms)),
+)
 
 
 # -- what rewards are worth -----------------------------------------------------------------
 
+OF_INSTANCE = "means-are-those-of-the-instance"
+r, b, lam = INSTANCE.r, INSTANCE.b, INSTANCE.lam
 
-subject.variant("rewards-agree-with-means", Good, thinning=0.9)
-subject.variant(
-    "means-are-those-of-the-instance.state",
-    Good,
-    instance=Instance(INSTANCE.r, INSTANCE.b, lam=0.31),
-)
-subject.variant(
-    "means-are-those-of-the-instance.arms",
-    Good,
-    instance=Instance(INSTANCE.r[:2], INSTANCE.b[:2], INSTANCE.lam),
-)
+subject.variant("rewards-agree-with-means", thinning=0.9)
+subject.variant("good.instance", instance=INSTANCE)
+subject.variant(f"{OF_INSTANCE}.state", instance=Instance(r, b, lam=0.31))
+subject.variant(f"{OF_INSTANCE}.arms", instance=Instance(r[:2], b[:2], lam))
 
 
 # -- optional extras ------------------------------------------------------------------------
 
 
-@subject("open-rounds-equals-pull.uniforms")
-class OtherUniforms(Fused):
-    def open_rounds(self, n: int) -> World:
-        world = super().open_rounds(n)
-        return world._replace(uniforms=1 - world.uniforms)
-
-
-@subject("open-rounds-equals-pull.state")
-class ForgetsState(Fused):
-    def open_rounds(self, n: int) -> World:
-        self.state = None
-        return super().open_rounds(n)
-
-
-def compares(name: str, benchmark: Callable[[IntArray, Generator], Benchmark]) -> None:
-    """Add an environment with a benchmark."""
-    subject.variant(
-        name, Good, benchmark=lambda self, checkpoints: benchmark(checkpoints, self.rng)
-    )
+def opened(name: str, change: Callable[[World], World]) -> None:
+    """Add an environment that opens other rounds than it pulls."""
+    subject.after(name, "open_rounds", lambda world, self, n: change(world), Fused)
 
 
 def tenth(checkpoints: IntArray) -> Benchmark:
-    values = checkpoints.astype(np.float64) / 10
-    return Benchmark(checkpoints, values, upper_bound=0.9 * float(checkpoints[-1]))
+    return Benchmark(checkpoints, checkpoints / 10, upper_bound=0.9 * float(checkpoints[-1]))
 
 
-def simulated(checkpoints: IntArray, rng: Generator) -> Benchmark:
-    rng.random()
-    return tenth(checkpoints)
+def compared(name: str, benchmark: Callable[[IntArray], Benchmark]) -> None:
+    """Add an environment with a benchmark."""
+    subject.variant(name, benchmark=lambda self, checkpoints: benchmark(checkpoints))
 
 
-compares("good.benchmark", lambda checkpoints, rng: tenth(checkpoints))
-compares("benchmark-changes-no-rewards", simulated)
-compares(
-    "benchmark-has-the-right-form.checkpoints",
-    lambda checkpoints, rng: tenth(checkpoints[-1:] + 1),
-)
-compares(
-    "benchmark-has-the-right-form.bound",
-    lambda checkpoints, rng: evolve(tenth(checkpoints), values=checkpoints.astype(np.float64)),
-)
-compares(
-    "benchmark-has-the-right-form.not-finite",
-    lambda checkpoints, rng: Benchmark(
-        checkpoints, np.full(checkpoints.size, np.nan), float("inf")
-    ),
-)
-compares(
-    "benchmark-is-not-beaten",
-    lambda checkpoints, rng: Benchmark(checkpoints, np.zeros(checkpoints.size), 0.05),
-)
+@subject("benchmark-changes-no-rewards")
+class Simulated(Good):
+    def benchmark(self, checkpoints: IntArray) -> Benchmark:
+        self.rng.random()
+        return tenth(checkpoints)
+
+
+OPENED = "open-rounds-equals-pull"
+BENCHMARK = "benchmark-has-the-right-form"
+
+opened(f"{OPENED}.uniforms", lambda world: world._replace(uniforms=1 - world.uniforms))
+opened(f"{OPENED}.state", lambda world: world._replace(q=world.q.copy()))
+compared("good.benchmark", tenth)
+compared("benchmark-is-not-beaten", lambda at: Benchmark(at, np.zeros(at.size), 0.05))
+compared(f"{BENCHMARK}.checkpoints", lambda at: tenth(at[-1:] + 1))
+compared(f"{BENCHMARK}.bound", lambda at: evolve(tenth(at), values=at.astype(np.float64)))
+compared(f"{BENCHMARK}.not-finite", lambda at: Benchmark(at, np.full(at.size, np.nan), np.inf))
 
 
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
-    subject.register(registrar.environment, lambda make, context: make(context.rng))
+    subject.register(registrar.environment, "pull", lambda make, context: make(context.rng))

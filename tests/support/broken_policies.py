@@ -5,7 +5,6 @@ checks play.
 """
 
 import math
-import random
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -24,7 +23,7 @@ from bdes_framework import (
     hookimpl,
     play_round,
 )
-from tests.support.kit_subjects import Subjects
+from tests.support.kit_subjects import Subjects, global_seed, late_randomness
 
 BDES_API_VERSION = 1
 
@@ -121,11 +120,10 @@ class Compiled(Silent):
 def answers(name: str, change: Callable[[IntArray, int, int], Any]) -> None:
     """Add a policy that changes its arms, given the limit and the number of arms."""
 
-    def ask(self: Good, limit: int) -> Any:
-        arms = Good.ask(self, limit)
+    def changed(arms: IntArray, self: Good, limit: int) -> Any:
         return change(arms, limit, self.problem.n_arms) if self.here else arms
 
-    subject.variant(name, Good, ask=ask)
+    subject.after(name, "ask", changed)
 
 
 answers("ask-returns-an-array-of-int64.32-bits", lambda arms, limit, n: arms.astype(np.int32))
@@ -150,12 +148,18 @@ for _name, _answer in {
 # -- what the arms depend on ----------------------------------------------------------------
 
 
-@subject("same-seed-gives-the-same-arms")
-class LateRandomness(Good):
-    def choose(self) -> int:
-        if self.round == 1000:
-            self.rng = np.random.default_rng()
-        return super().choose()
+COMMON: dict[str, FloatArray] = {}
+
+subject.variant(
+    "policies-do-not-share-state",
+    sums=property(lambda self: COMMON["sums"], lambda self, sums: COMMON.update(sums=sums)),
+)
+subject.before("same-seed-gives-the-same-arms", "choose", late_randomness)
+subject.before(
+    "uses-no-global-random-state.reads",
+    "__init__",
+    lambda self, problem, rng: rng.random(global_seed()),
+)
 
 
 @subject("arms-do-not-depend-on-limit")
@@ -188,45 +192,12 @@ class WarmStart(Good):
                 del self.left_behind[self.problem]
 
 
-@subject("policies-do-not-share-state")
-class Shared(Good):
-    common: ClassVar[FloatArray]
-
-    def __init__(self, problem: Problem, rng: Generator) -> None:
-        super().__init__(problem, rng)
-        type(self).common = self.sums
-
-    def choose(self) -> int:
-        self.sums = self.common
-        return super().choose()
-
-
-@subject("uses-no-global-random-state.reads")
-class ReadsNumpy(Good):
-    def __init__(self, problem: Problem, rng: Generator) -> None:
-        super().__init__(problem, rng)
-        self.shift = int(np.random.get_state(legacy=False)["state"]["key"][0])  # noqa: NPY002
-
-    def choose(self) -> int:
-        return (super().choose() + self.shift) % self.problem.n_arms
-
-
 # -- what it does with rewards --------------------------------------------------------------
 
 
-def does(name: str, effect: Callable[[FloatArray], object]) -> None:
-    """Add a policy that does something more with the rewards."""
-
-    def tell(self: Good, rewards: FloatArray) -> None:
-        Good.tell(self, rewards)
-        effect(rewards)
-
-    subject.variant(name, Good, tell=tell)
-
-
-does("uses-no-global-random-state.moves-numpy", lambda rewards: np.random.random())  # noqa: NPY002
-does("uses-no-global-random-state.moves-random", lambda rewards: random.random())
-does("tell-does-not-change-rewards", lambda rewards: np.add(rewards, 1, out=rewards))
+subject.before(
+    "tell-does-not-change-rewards", "tell", lambda self, rewards: np.add(rewards, 1, out=rewards)
+)
 
 
 @subject("tell-does-not-keep-rewards")
@@ -247,12 +218,7 @@ class Lazy(Good):
 
 def needs(name: str, compute: Callable[[Problem], object]) -> None:
     """Add a policy that first computes something which may fail."""
-
-    def init(self: Good, problem: Problem, rng: Generator) -> None:
-        compute(problem)
-        Good.__init__(self, problem, rng)
-
-    subject.variant(name, Good, __init__=init)
+    subject.before(name, "__init__", lambda self, problem, rng: compute(problem))
 
 
 def known(value: float | None) -> None:
@@ -283,33 +249,35 @@ class Overshoots(Good):
             super().tell(rewards)
 
 
-def divides(name: str, by: Callable[[Good], float]) -> None:
-    """Add a policy that divides by something in round 60."""
-
-    def choose(self: Good) -> int:
-        if self.round == 60:
-            assert 1 / by(self) > 0
-        return Good.choose(self)
-
-    subject.variant(name, Good, choose=choose)
-
-
-divides("plays-when-nothing-pays", lambda policy: float(policy.sums.sum()))
-divides("plays-when-everything-pays", lambda policy: float((policy.counts - policy.sums).sum()))
+subject.before(
+    "plays-when-nothing-pays",
+    "choose",
+    lambda self: self.round != 60 or 1 / float(self.sums.sum()),
+)
+subject.before(
+    "plays-when-everything-pays",
+    "choose",
+    lambda self: self.round != 60 or 1 / float((self.counts - self.sums).sum()),
+)
 
 
 # -- optional extras ------------------------------------------------------------------------
 
 
-def shows(name: str, diagnostics: Callable[[Good], Any]) -> None:
-    """Add a policy with other diagnostics."""
-    subject.variant(name, Good, diagnostics=diagnostics)
+FLAT = "diagnostics-are-flat"
 
-
-shows("diagnostics-are-flat.nested", lambda policy: {"estimates": {"counts": policy.counts}})
-shows("diagnostics-are-flat.numbered", lambda policy: dict(enumerate(policy.counts.tolist())))
-shows("diagnostics-are-flat.no-mapping", lambda policy: [("round", policy.round)])
-shows("diagnostics-change-nothing", lambda policy: {"sample": policy.rng.random()})
+subject.variant(f"{FLAT}.nested", diagnostics=lambda self: {"estimates": {"counts": self.counts}})
+subject.variant(f"{FLAT}.numbered", diagnostics=lambda self: dict(enumerate(self.counts.tolist())))
+subject.variant(f"{FLAT}.no-mapping", diagnostics=lambda self: [("round", self.round)])
+subject.variant(
+    "diagnostics-change-nothing", diagnostics=lambda self: {"sample": self.rng.random()}
+)
+subject.after(
+    "play-equals-ask-and-tell.means",
+    "play",
+    lambda _, self, world, record: record.means[64:].fill(0.0),
+    Fused,
+)
 
 
 @subject("play-equals-ask-and-tell.arms")
@@ -318,13 +286,6 @@ class LosesPatience(Fused):
         for t in range(record.arms.size):
             arm = self.choose() if t < 64 else 0
             self.learn(arm, play_round(world, record, t, arm))
-
-
-@subject("play-equals-ask-and-tell.means")
-class ForgetsMeans(Fused):
-    def play(self, world: World, record: Record) -> None:
-        super().play(world, record)
-        record.means[64:] = 0.0
 
 
 @subject("play-equals-ask-and-tell.sometimes")
@@ -342,4 +303,6 @@ class LosesItsPlace(Fused):
 
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
-    subject.register(registrar.policy, lambda make, context: make(context.problem, context.rng))
+    subject.register(
+        registrar.policy, "tell", lambda make, context: make(context.problem, context.rng)
+    )

@@ -4,19 +4,21 @@ A broken subject is registered under the name of the one check it fails, with hy
 follows a dot tells several for the same check apart. Those called ``wrong.`` fail several.
 """
 
+import random
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
 from attrs import AttrsInstance, frozen, make_class
 
 M = TypeVar("M", bound=Callable[..., Any])
 
 
 class Subjects:
-    """The subjects of one local plugin, by name."""
+    """The subjects of one local plugin, by name; variants are of "good" unless a base is given."""
 
     def __init__(self) -> None:
-        self._makes: dict[str, Callable[..., Any]] = {}
+        self._makes: dict[str, Any] = {}
 
     def __call__(self, name: str) -> Callable[[M], M]:
         """Add the class or function below under a name."""
@@ -27,15 +29,42 @@ class Subjects:
 
         return add
 
-    def variant(self, name: str, base: type, **methods: object) -> None:
-        """Add a subclass with some methods replaced."""
-        self._makes[name] = type(name, (base,), methods)
+    def variant(self, name: str, base: Any = None, **members: object) -> None:
+        """Add a subclass with some methods or attributes replaced."""
+        self._makes[name] = type(name, (base or self._makes["good"],), members)
 
-    def register(self, add: Callable[..., None], build: Callable[[Any, Any], Any]) -> None:
-        """Register all, and two whose parameters nobody documents.
+    def before(
+        self, name: str, method: str, effect: Callable[..., object], base: Any = None
+    ) -> None:
+        """Add a subclass that first calls ``effect`` with what a method is given."""
+        original = getattr(base or self._makes["good"], method)
 
-        ``add`` is a method of the registrar, ``build`` takes a class and a context.
+        def replaced(*arguments: Any) -> Any:
+            effect(*arguments)
+            return original(*arguments)
+
+        self.variant(name, base, **{method: replaced})
+
+    def after(self, name: str, method: str, change: Callable[..., Any], base: Any = None) -> None:
+        """Add a subclass that changes what a method returns, given that and its arguments."""
+        original = getattr(base or self._makes["good"], method)
+
+        def replaced(*arguments: Any) -> Any:
+            return change(original(*arguments), *arguments)
+
+        self.variant(name, base, **{method: replaced})
+
+    def register(
+        self, add: Callable[..., None], method: str, build: Callable[[Any, Any], Any]
+    ) -> None:
+        """Register all, two that move global random states and two not documented.
+
+        ``add`` is a method of the registrar, ``method`` the one that moves the states, ``build``
+        takes a class and a context.
         """
+        moves = "uses-no-global-random-state.moves-"
+        self.before(f"{moves}random", method, lambda *_: random.random())
+        self.before(f"{moves}numpy", method, lambda *_: np.random.random())  # noqa: NPY002
 
         def factory(make: object) -> Callable[[AttrsInstance, Any], Any]:
             return lambda config, context: build(make, context)
@@ -45,6 +74,17 @@ class Subjects:
         good = factory(self._makes["good"])
         add("parameters-are-documented.one-not", UnexplainedConfig, good)
         add("parameters-are-documented.none-at-all", UndocumentedConfig, good)
+
+
+def late_randomness(subject: Any, *arguments: object) -> None:
+    """Give a subject a generator nobody seeded, in its round 1000."""
+    if subject.round == 1000:
+        subject.rng = np.random.default_rng()
+
+
+def global_seed() -> int:
+    """Read the seed last given to ``np.random.seed`` from the global random state."""
+    return int(np.random.get_state(legacy=False)["state"]["key"][0])  # noqa: NPY002
 
 
 def config_for(name: str) -> type[AttrsInstance]:
