@@ -20,10 +20,10 @@ from bdes_framework.plugin.load import load_plugins
 from bdes_framework.plugin.parameters import parameters_of
 from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.plugin.registry import Entry
-from bdes_framework.testing.assertions import (
+from bdes_framework.testing import expect
+from bdes_framework.testing.expect import (
     PromiseBrokenError,
     ScenarioRejectedError,
-    assert_that,
     global_random_state_restored,
 )
 
@@ -272,9 +272,9 @@ def parameters_are_documented(subject: Subject, _: object) -> None:
     """The config class's docstring says what the thing is and what each parameter means."""
     config = subject.entry.config
     expected = f"a docstring of {config.__name__} with a summary and a meaning for each parameter"
-    assert_that(bool(subject.entry.summary), expected, "no summary")
+    expect.that(bool(subject.entry.summary), expected, "no summary")
     unexplained = [p.name for p in parameters_of(config) if not p.meaning]
-    assert_that(not unexplained, expected, f"nothing about {listed(unexplained)}")
+    expect.that(not unexplained, expected, f"nothing about {listed(unexplained)}")
 
 
 def parametrize_with_checks(

@@ -19,19 +19,10 @@ from bdes_framework.interfaces import (
     Kind,
     Outcome,
 )
-from bdes_framework.model.rounds import Record, sweep_block
-from bdes_framework.testing.assertions import (
-    PromiseBrokenError,
-    Rounds,
-    assert_all,
-    assert_array,
-    assert_global_random_state_unused,
-    assert_same,
-    assert_same_rounds,
-    assert_that,
-    seed_global_random_state,
-)
+from bdes_framework.model.rounds import sweep_block
+from bdes_framework.testing import expect
 from bdes_framework.testing.checks import KEPT, ConformanceSuite, Subject
+from bdes_framework.testing.expect import PromiseBrokenError, Rounds, seed_global_random_state
 
 
 @frozen
@@ -104,24 +95,24 @@ def n_arms_is_a_positive_int(subject: Subject, scenario: EnvironmentScenario) ->
     environment = build(subject, scenario)
     n_arms: object = environment.n_arms
     expected = "n_arms: an int of at least 1"
-    assert_that(type(n_arms) is int, expected, f"{quoted(n_arms)} of type {type(n_arms).__name__}")
-    assert_that(environment.n_arms >= 1, expected, quoted(n_arms))
+    expect.that(type(n_arms) is int, expected, f"{quoted(n_arms)} of type {type(n_arms).__name__}")
+    expect.that(environment.n_arms >= 1, expected, quoted(n_arms))
     environment.pull(scenario.arms(environment.n_arms))
-    assert_that(environment.n_arms == n_arms, f"{n_arms} arms for ever", f"{environment.n_arms}")
+    expect.that(environment.n_arms == n_arms, f"{n_arms} arms for ever", f"{environment.n_arms}")
 
 
 @SUITE.over(*ORDINARY)
 def outcomes_have_one_float64_per_pull(subject: Subject, scenario: EnvironmentScenario) -> None:
     """Rewards, means and probabilities are arrays of float64, one value per pull."""
     for n, name, column in _columns(subject, scenario):
-        assert_array(column, np.float64, f"{name}: an array of float64, shape ({n},)", n)
+        expect.array(column, np.float64, f"{name}: an array of float64, shape ({n},)", n)
 
 
 @SUITE.over(*ORDINARY)
 def outcomes_are_finite(subject: Subject, scenario: EnvironmentScenario) -> None:
     """No reward, mean or probability is NaN or infinite."""
     for _, name, column in _columns(subject, scenario):
-        assert_all(column, np.isfinite(column), f"finite {name}")
+        expect.all_allowed(column, np.isfinite(column), f"finite {name}")
 
 
 @SUITE.over(*ORDINARY)
@@ -131,7 +122,7 @@ def probabilities_lie_in_0_1(subject: Subject, scenario: EnvironmentScenario) ->
     if not found:
         raise SkipTest("it gives no probabilities")
     for column in map(np.asarray, found):
-        assert_all(column, (column >= 0) & (column <= 1), "probabilities in [0, 1]")
+        expect.all_allowed(column, (column >= 0) & (column <= 1), "probabilities in [0, 1]")
 
 
 def _columns(
@@ -156,7 +147,7 @@ def _columns(
 def same_seed_gives_the_same_rewards(subject: Subject, scenario: EnvironmentScenario) -> None:
     """Two environments built with one seed pay the same for the same arms."""
     first, second = undisturbed(subject, scenario), pull_anew(subject, scenario)
-    assert_same_rounds(first, second, "from the same seed")
+    expect.same_rounds(first, second, "from the same seed")
 
 
 @SUITE.over(*ORDINARY)
@@ -165,9 +156,9 @@ def rewards_do_not_depend_on_blocks(subject: Subject, scenario: EnvironmentScena
     whole = undisturbed(subject, scenario)
     arms = whole.arms
     singly = pull(build(subject, scenario), np.split(arms, arms.size))
-    assert_same_rounds(whole, singly, "in one block and pull by pull")
+    expect.same_rounds(whole, singly, "in one block and pull by pull")
     uneven = pull(build(subject, scenario), cut(arms, scenario.seed))
-    assert_same_rounds(whole, uneven, "in one block and in several")
+    expect.same_rounds(whole, uneven, "in one block and in several")
 
 
 @SUITE.over(*ORDINARY)
@@ -182,7 +173,7 @@ def environments_do_not_share_state(subject: Subject, scenario: EnvironmentScena
             turn.append(pull(environment, [played[t : t + 1]]))
     for each, played, turn in zip(pair, arms, turns, strict=True):
         alone = pull(build(subject, each), np.split(played, played.size))
-        assert_same_rounds(
+        expect.same_rounds(
             alone, Rounds.joined(turn), "alone and in turns with another environment"
         )
 
@@ -196,7 +187,7 @@ def uses_no_global_random_state(subject: Subject, scenario: EnvironmentScenario)
         pulled = pull(environment, [scenario.arms(environment.n_arms)])
         return pulled.rewards, pulled.means
 
-    assert_global_random_state_unused(rewards, "reward")
+    expect.global_random_state_unused(rewards, "reward")
 
 
 # -- what it does with arms -----------------------------------------------------------------
@@ -209,7 +200,7 @@ def arms_given_are_not_changed(subject: Subject, scenario: EnvironmentScenario) 
     arms = scenario.arms(environment.n_arms)
     given = arms.copy()
     environment.pull(given)
-    assert_same(arms, given, "the array of arms as it was before pull", "arm")
+    expect.same(arms, given, "the array of arms as it was before pull", "arm")
 
 
 @SUITE.over(EnvironmentScenario(5, 1))
@@ -223,8 +214,7 @@ def arms_out_of_range_are_rejected(subject: Subject, scenario: EnvironmentScenar
             except (BdesError, ValueError, LookupError):
                 continue
             raise PromiseBrokenError(
-                f"ValueError or LookupError for arm {wrong} of {n_arms}",
-                f"pull({arms}) was played",
+                f"ValueError or LookupError for arm {wrong} of {n_arms}", f"pull({arms}) was played"
             )
 
 
@@ -246,7 +236,7 @@ def rewards_agree_with_means(subject: Subject, scenario: EnvironmentScenario) ->
         rare = 20 * np.abs(surplus).max() / surplus.size
         allowed = 6 * surplus.std() / np.sqrt(surplus.size) + rare + 1e-12
         mean = float(surplus.mean())
-        assert_that(
+        expect.that(
             abs(mean) <= allowed,
             f"arm {arm}: rewards within {allowed:.3g} of their expectation, on average",
             f"{mean:+.3g} over {surplus.size} pulls",
@@ -261,7 +251,7 @@ def means_are_those_of_the_instance(subject: Subject, scenario: EnvironmentScena
         raise SkipTest("it is no B-DES instance")
     instance = environment.instance
     expected = f"an instance of {environment.n_arms} arms"
-    assert_that(instance.n_arms == environment.n_arms, expected, f"{instance.n_arms} arms")
+    expect.that(instance.n_arms == environment.n_arms, expected, f"{instance.n_arms} arms")
     arms = scenario.arms(instance.n_arms)
     means = pull(environment, cut(arms, scenario.seed)).means
     wanted = instance.expected_rewards(arms)
@@ -288,11 +278,8 @@ def open_rounds_equals_pull(subject: Subject, scenario: EnvironmentScenario) -> 
         if index % 3 == 2:
             parts.append(pull(environment, [block]))
             continue
-        record = Record(block, *(np.full(block.size, -1.0) for _ in range(4)))
-        world = environment.open_rounds(block.size)
-        sweep_block(world, record)
-        parts.append(Rounds.recorded(world, record))
-    assert_same_rounds(
+        parts.append(Rounds.fused(environment.open_rounds(block.size), block, sweep_block))
+    expect.same_rounds(
         undisturbed(subject, scenario), Rounds.joined(parts), "pulled and through open_rounds"
     )
 
@@ -303,12 +290,12 @@ def benchmark_has_the_right_form(subject: Subject, scenario: EnvironmentScenario
     environment = build(subject, scenario)
     checkpoints = np.unique(np.array([1, (scenario.horizon + 1) // 2, scenario.horizon]))
     benchmark = _benchmark(environment, checkpoints.copy())
-    assert_same(
+    expect.same(
         checkpoints, benchmark.checkpoints, "the checkpoints asked for", "round", "checkpoint"
     )
-    assert_array(benchmark.values, np.float64, "values: an array of float64, one per checkpoint")
-    assert_that(bool(np.isfinite(benchmark.values).all()), "finite values", f"{benchmark.values}")
-    assert_that(
+    expect.array(benchmark.values, np.float64, "values: an array of float64, one per checkpoint")
+    expect.that(bool(np.isfinite(benchmark.values).all()), "finite values", f"{benchmark.values}")
+    expect.that(
         benchmark.upper_bound >= benchmark.value - 1e-9 * abs(benchmark.value),
         f"an upper bound of at least the value, {benchmark.value}",
         f"{benchmark.upper_bound}",
@@ -321,7 +308,7 @@ def benchmark_changes_no_rewards(subject: Subject, scenario: EnvironmentScenario
     environment = build(subject, scenario)
     _benchmark(environment, np.array([scenario.horizon]))
     pulled = pull(environment, [scenario.arms(environment.n_arms)])
-    assert_same_rounds(
+    expect.same_rounds(
         undisturbed(subject, scenario), pulled, "with and without a look at the benchmark"
     )
 
@@ -338,7 +325,7 @@ def benchmark_is_not_beaten(subject: Subject, scenario: EnvironmentScenario) -> 
     for arms in (*sequences, scenario.arms(environment.n_arms)):
         means = pull(build(subject, scenario), [arms]).means
         allowed = bound + 6 * means.std() * np.sqrt(means.size) + 1e-9 * abs(bound)
-        assert_that(
+        expect.that(
             means.sum() <= allowed,
             f"at most {bound} from any sequence of {scenario.horizon} arms",
             f"{means.sum()} from {np.unique(arms).size} arm(s)",

@@ -9,15 +9,9 @@ from numpy.random import Generator
 from bdes_framework._internal.arrays import FloatArray
 from bdes_framework._internal.text import quoted
 from bdes_framework.interfaces import Kind, NoiseModel
-from bdes_framework.testing.assertions import (
-    assert_all,
-    assert_array,
-    assert_global_random_state_unused,
-    assert_same,
-    assert_that,
-    seed_global_random_state,
-)
+from bdes_framework.testing import expect
 from bdes_framework.testing.checks import ConformanceSuite, Subject
+from bdes_framework.testing.expect import seed_global_random_state
 
 
 @frozen
@@ -75,7 +69,7 @@ def sigma_is_finite_and_not_negative(subject: Subject, scenario: NoiseScenario) 
     sigma: object = _build(subject, scenario).sigma
     expected = "sigma: a finite float of at least 0"
     came = f"{quoted(sigma)} of type {type(sigma).__name__}"
-    assert_that(isinstance(sigma, float) and 0 <= sigma < math.inf, expected, came)
+    expect.that(isinstance(sigma, float) and 0 <= sigma < math.inf, expected, came)
 
 
 @SUITE.over(*(NoiseScenario(size, 1) for size in (1, 2, 7, 1000)))
@@ -83,9 +77,9 @@ def samples_are_float64_of_the_size_asked(subject: Subject, scenario: NoiseScena
     """A sample is an array of finite float64, one value for each that was asked for."""
     sample: object = _build(subject, scenario).sample(scenario.size, scenario.rng)
     expected = f"an array of finite float64, shape ({scenario.size},)"
-    assert_array(sample, np.float64, expected, scenario.size)
+    expect.array(sample, np.float64, expected, scenario.size)
     values = np.asarray(sample)
-    assert_all(values, np.isfinite(values), expected)
+    expect.all_allowed(values, np.isfinite(values), expected)
 
 
 @SUITE.over(*ORDINARY)
@@ -95,14 +89,14 @@ def drawing_in_parts_changes_nothing(subject: Subject, scenario: NoiseScenario) 
     for sizes in ([1] * scenario.size, [scenario.size // 3, scenario.size - scenario.size // 3]):
         noise, rng = _build(subject, scenario), scenario.rng
         parts = np.concatenate([_draw(noise, size, rng) for size in sizes])
-        assert_same(whole, parts, "the same values drawn at once and in parts", "value", "draw")
+        expect.same(whole, parts, "the same values drawn at once and in parts", "value", "draw")
 
 
 @SUITE.over(*ORDINARY, LONG)
 def same_generator_gives_the_same_sample(subject: Subject, scenario: NoiseScenario) -> None:
     """Two noise models built alike, with equal generators, draw the same."""
     first, second = _draw_anew(subject, scenario), _draw_anew(subject, scenario)
-    assert_same(first, second, "the same values from equal generators", "value", "draw")
+    expect.same(first, second, "the same values from equal generators", "value", "draw")
 
 
 @SUITE.over(*ORDINARY)
@@ -111,7 +105,7 @@ def randomness_comes_from_the_generator_given(subject: Subject, scenario: NoiseS
     other = _build(subject, NoiseScenario(scenario.size, scenario.seed + 1000))
     drawn = _draw(other, scenario.size, scenario.rng)
     expected = "the same values from equal generators, whatever seed it was built with"
-    assert_same(_draw_anew(subject, scenario), drawn, expected, "value", "draw")
+    expect.same(_draw_anew(subject, scenario), drawn, expected, "value", "draw")
 
 
 @SUITE.over(*ORDINARY)
@@ -122,7 +116,7 @@ def uses_no_global_random_state(subject: Subject, scenario: NoiseScenario) -> No
         noise = _build(subject, scenario, global_seed)
         return (_draw(noise, scenario.size, scenario.rng),)
 
-    assert_global_random_state_unused(sample, "value", "draw")
+    expect.global_random_state_unused(sample, "value", "draw")
 
 
 @SUITE.over(MANY)
@@ -131,7 +125,7 @@ def mean_is_zero(subject: Subject, scenario: NoiseScenario) -> None:
     noise = _build(subject, scenario)
     mean = float(_draw(noise, scenario.size, scenario.rng).mean())
     allowed = 6 * float(noise.sigma) / math.sqrt(scenario.size)
-    assert_that(abs(mean) <= allowed, f"a mean within {allowed:.3g} of 0", f"{mean:+.3g}")
+    expect.that(abs(mean) <= allowed, f"a mean within {allowed:.3g} of 0", f"{mean:+.3g}")
 
 
 @SUITE.over(MANY)
@@ -140,12 +134,12 @@ def tails_are_those_sigma_promises(subject: Subject, scenario: NoiseScenario) ->
     noise = _build(subject, scenario)
     values, sigma = _draw(noise, scenario.size, scenario.rng), float(noise.sigma)
     if sigma == 0:
-        assert_all(values, values == 0, "nothing but 0 at sigma = 0")
+        expect.all_allowed(values, values == 0, "nothing but 0 at sigma = 0")
         return
     for steps in (-1.5, -1.0, -0.5, 0.5, 1.0, 1.5):
         weights = np.exp(steps / sigma * values)
         allowed = math.exp(steps**2 / 2) + 6 * float(weights.std()) / math.sqrt(weights.size)
-        assert_that(
+        expect.that(
             bool(weights.mean() <= allowed),
             f"E exp(s·noise) of at most {allowed:.4g} at s = {steps:g}/sigma, sigma = {sigma:g}",
             f"{weights.mean():.4g}",

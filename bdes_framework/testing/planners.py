@@ -16,16 +16,13 @@ from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.interfaces import AnytimePlanner, Kind, Plan, Planner
 from bdes_framework.model.instance import Instance
-from bdes_framework.testing.assertions import (
+from bdes_framework.testing import expect
+from bdes_framework.testing.checks import KEPT, ConformanceSuite, Subject
+from bdes_framework.testing.expect import (
     PromiseBrokenError,
     ScenarioRejectedError,
-    assert_flat,
-    assert_global_random_state_unused,
-    assert_same,
-    assert_that,
     seed_global_random_state,
 )
-from bdes_framework.testing.checks import KEPT, ConformanceSuite, Subject
 from bdes_framework.testing.reference import best_value, example_instance, plain_value
 
 OfPlan: TypeAlias = Callable[[Plan, "PlannerScenario"], None]
@@ -152,23 +149,23 @@ def numbers_are_floats(plan: Plan, scenario: PlannerScenario) -> None:
     """The value is a finite float; the upper bound is a float, inf if nothing is proven."""
     expected = "value: a finite float; upper_bound: a float, perhaps inf, but not NaN"
     for name, number in (("value", plan.value), ("upper_bound", plan.upper_bound)):
-        assert_that(isinstance(number, float), expected, f"{name} is {quoted(number)}")
-        assert_that(not math.isnan(number), expected, f"{name} is NaN")
-    assert_that(math.isfinite(plan.value), expected, f"value is {plan.value}")
+        expect.that(isinstance(number, float), expected, f"{name} is {quoted(number)}")
+        expect.that(not math.isnan(number), expected, f"{name} is NaN")
+    expect.that(math.isfinite(plan.value), expected, f"value is {plan.value}")
 
 
 @_over_plans(*ORDINARY)
 def schedules_have_exactly_horizon_pulls(plan: Plan, scenario: PlannerScenario) -> None:
     """A schedule has as many pulls as rounds were asked for."""
     n, horizon = plan.schedule.n_pulls, scenario.horizon
-    assert_that(n == horizon, f"a schedule of exactly {horizon} pulls", f"{n} pulls")
+    expect.that(n == horizon, f"a schedule of exactly {horizon} pulls", f"{n} pulls")
 
 
 @_over_plans(*ORDINARY)
 def arms_exist(plan: Plan, scenario: PlannerScenario) -> None:
     """Every arm lies between 0 and K - 1."""
     highest, n_arms = int(plan.arms.max()), scenario.instance.n_arms
-    assert_that(highest < n_arms, f"arms from 0 to {n_arms - 1}", f"arm {highest}")
+    expect.that(highest < n_arms, f"arms from 0 to {n_arms - 1}", f"arm {highest}")
 
 
 @_over_plans(*ORDINARY)
@@ -180,14 +177,14 @@ def value_is_that_of_the_schedule(plan: Plan, scenario: PlannerScenario) -> None
     by_hand = plain_value(scenario.instance, plan.arms)
     expected = f"the value of the schedule itself, {value}, to {ROUNDING:g} of it"
     same = _close(plan.value, value) and _close(plan.value, by_hand)
-    assert_that(same, expected, f"{plan.value}")
+    expect.that(same, expected, f"{plan.value}")
 
 
 @_over_plans(*ORDINARY)
 def value_is_at_most_the_upper_bound(plan: Plan, scenario: PlannerScenario) -> None:
     """The value does not exceed the upper bound."""
     expected = f"an upper bound of at least the value, {plan.value}"
-    assert_that(_at_most(plan.value, plan.upper_bound), expected, f"{plan.upper_bound}")
+    expect.that(_at_most(plan.value, plan.upper_bound), expected, f"{plan.upper_bound}")
 
 
 @_over_plans(*ORDINARY[: len(SMALL)])
@@ -195,9 +192,9 @@ def optimum_lies_between_value_and_upper_bound(plan: Plan, scenario: PlannerScen
     """The best of all sequences earns at least the value and at most the upper bound."""
     best = best_value(scenario.instance, scenario.horizon)
     of_all = f"{best}, the best of all sequences"
-    assert_that(_at_most(plan.value, best), f"a value of at most {of_all}", f"{plan.value}")
+    expect.that(_at_most(plan.value, best), f"a value of at most {of_all}", f"{plan.value}")
     expected = f"an upper bound of at least {of_all}"
-    assert_that(_at_most(best, plan.upper_bound), expected, f"{plan.upper_bound}")
+    expect.that(_at_most(best, plan.upper_bound), expected, f"{plan.upper_bound}")
 
 
 @SUITE.over(*ORDINARY)
@@ -211,9 +208,9 @@ def same_instance_gives_the_same_plan(subject: Subject, scenario: PlannerScenari
     others = ((_plan_anew(subject, scenario), "another"), (_plan(planner, scenario), "the same"))
     for again, which in others:
         expected = f"the same plan from {which} planner"
-        assert_same(first.arms, again.arms, expected, "arm")
+        expect.same(first.arms, again.arms, expected, "arm")
         came = f"value and bound {_numbers(first)} and then {_numbers(again)}"
-        assert_that(bool((_numbers(first) == _numbers(again)).all()), expected, came)
+        expect.that(bool((_numbers(first) == _numbers(again)).all()), expected, came)
 
 
 @SUITE.over(*ORDINARY)
@@ -224,7 +221,7 @@ def uses_no_global_random_state(subject: Subject, scenario: PlannerScenario) -> 
         planned = _plan(_build(subject, scenario, global_seed), scenario)
         return planned.arms, _numbers(planned)
 
-    assert_global_random_state_unused(plan, "arm or number")
+    expect.global_random_state_unused(plan, "arm or number")
 
 
 @SUITE.over(*ORDINARY)
@@ -234,15 +231,15 @@ def instances_are_not_changed(subject: Subject, scenario: PlannerScenario) -> No
     with suppress(InvalidValueError):
         _build(subject, scenario).plan(given, scenario.horizon)
     expected = f"the instance as it was, {quoted(scenario.instance)}"
-    assert_that(given == scenario.instance, expected, quoted(given))
+    expect.that(given == scenario.instance, expected, quoted(given))
     writeable = given.r.flags.writeable or given.b.flags.writeable
-    assert_that(not writeable, "r and b read-only, as they were", "made writeable")
+    expect.that(not writeable, "r and b read-only, as they were", "made writeable")
 
 
 @_over_plans(*ORDINARY)
 def diagnostics_are_flat(plan: Plan, scenario: PlannerScenario) -> None:
     """A plan's diagnostics are names with scalars, strings or small arrays."""
-    assert_flat(plan.diagnostics)
+    expect.flat(plan.diagnostics)
 
 
 @SUITE.over(*SMALL)
@@ -252,7 +249,7 @@ def improving_plans_hold(subject: Subject, scenario: PlannerScenario) -> None:
     if not isinstance(planner, AnytimePlanner):
         raise SkipTest("it cannot stop early")
     plans = list(islice(planner.improving_plans(_copy(scenario.instance), scenario.horizon), 5))
-    assert_that(bool(plans), "at least one plan", "none")
+    expect.that(bool(plans), "at least one plan", "none")
     for plan in plans:
         _verify_plan(plan, scenario)
 

@@ -13,20 +13,14 @@ from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.interfaces import FusedPolicy, HasDiagnostics, Kind, Policy
 from bdes_framework.model.instance import Instance, Problem
-from bdes_framework.model.rounds import Record
-from bdes_framework.testing.assertions import (
+from bdes_framework.testing import expect
+from bdes_framework.testing.checks import KEPT, ConformanceSuite, Subject
+from bdes_framework.testing.expect import (
     PromiseBrokenError,
     Rounds,
     ScenarioRejectedError,
-    assert_array,
-    assert_flat,
-    assert_global_random_state_unused,
-    assert_same,
-    assert_same_rounds,
-    assert_that,
     seed_global_random_state,
 )
-from bdes_framework.testing.checks import KEPT, ConformanceSuite, Subject
 from bdes_framework.testing.reference import ReferenceEnvironment, example_instance
 
 
@@ -120,15 +114,10 @@ Limits: TypeAlias = Callable[[int], int]
 """From the rounds left to the limit that is asked with."""
 
 
-def _changing(seed: int) -> Limits:
-    rng = np.random.default_rng(seed)
-    return lambda left: int(rng.integers(1, min(left, 40) + 1))
-
-
-LIMITS: Mapping[str, Callable[[PolicyScenario], Limits]] = {
-    "with all that is left as limit": lambda scenario: lambda left: left,
-    "one by one": lambda scenario: lambda left: 1,
-    "a few at a time": lambda scenario: _changing(scenario.seed),
+LIMITS: Mapping[str, Limits] = {
+    "with all that is left as limit": lambda left: left,
+    "one by one": lambda left: 1,
+    "a few at a time": lambda left: min(left, 17 * left % 40 + 1),
 }
 TOGETHER, SINGLY, _ = LIMITS
 
@@ -175,7 +164,7 @@ def play(
         except (TypeError, ValueError):
             ask_returns_an_array_of_int64(answers[-1])
             raise
-        assert_that(block.size > 0, f"1 to {limit} arms from ask({limit})", f"round {done}: none")
+        expect.that(block.size > 0, f"1 to {limit} arms from ask({limit})", f"round {done}: none")
         block = np.minimum(np.maximum(block, 0), n_arms - 1)
         outcome = environment.pull(block)
         parts.append(Rounds.of(block, outcome))
@@ -187,8 +176,8 @@ def play(
 
 def play_anew(subject: Subject, scenario: PolicyScenario, how: str = TOGETHER) -> Game:
     """Build a policy and play the whole scenario, asking in one of the ways of ``LIMITS``."""
-    policy, limits = build(subject, scenario), LIMITS[how](scenario)
-    return play(policy, scenario.environment(), scenario.horizon, limits=limits)
+    policy, environment = build(subject, scenario), scenario.environment()
+    return play(policy, environment, scenario.horizon, limits=LIMITS[how])
 
 
 @lru_cache(KEPT)
@@ -230,7 +219,7 @@ def _over_answers(verify_answer: Callable[[Answer], None]) -> Callable[[Answer],
 @_over_answers
 def ask_returns_an_array_of_int64(answer: Answer) -> None:
     """Ask returns a one-dimensional array of int64."""
-    assert_array(answer.arms, np.int64, "a one-dimensional array of int64 from ask")
+    expect.array(answer.arms, np.int64, "a one-dimensional array of int64 from ask")
 
 
 @_over_answers
@@ -238,7 +227,7 @@ def ask_returns_1_to_limit_arms(answer: Answer) -> None:
     """Ask returns at least one arm and never more than the limit."""
     n, limit = np.asarray(answer.arms).size, answer.limit
     expected = f"1 to {limit} arms from ask({limit})"
-    assert_that(1 <= n <= limit, expected, f"round {answer.at}: {n} arms")
+    expect.that(1 <= n <= limit, expected, f"round {answer.at}: {n} arms")
 
 
 @_over_answers
@@ -257,7 +246,7 @@ def arms_exist(answer: Answer) -> None:
 def same_seed_gives_the_same_arms(subject: Subject, scenario: PolicyScenario) -> None:
     """Two policies with the same seed and the same rewards play the same arms."""
     again = play_anew(subject, scenario).rounds.arms
-    assert_same(arms_of(subject, scenario), again, "the same arms from the same seed", "arm")
+    expect.same(arms_of(subject, scenario), again, "the same arms from the same seed", "arm")
 
 
 @SUITE.over(*ORDINARY)
@@ -269,7 +258,7 @@ def arms_do_not_depend_on_limit(subject: Subject, scenario: PolicyScenario) -> N
 
 def _assert_same_arms(together: IntArray, other: Game, how: str) -> None:
     expected = f"the same arms asked {TOGETHER} and {how}"
-    assert_same(together, other.rounds.arms, expected, "arm")
+    expect.same(together, other.rounds.arms, expected, "arm")
 
 
 @SUITE.over(*ORDINARY)
@@ -281,10 +270,10 @@ def replaying_its_log_restores_it(subject: Subject, scenario: PolicyScenario) ->
     # A random number belongs to its round, so a fresh environment pays the logged rewards again.
     environment, rebuilt = scenario.environment(), build(subject, scenario)
     replayed = play(rebuilt, environment, half).rounds.arms
-    assert_same(lost, replayed, "the logged arms again while replaying the log", "arm")
+    expect.same(lost, replayed, "the logged arms again while replaying the log", "arm")
     rest = play(rebuilt, environment, scenario.horizon - half).rounds.arms
     expected = "after a replay, the arms of a policy that was never interrupted"
-    assert_same(whole[half:], rest, expected, "arm")
+    expect.same(whole[half:], rest, expected, "arm")
 
 
 @SUITE.over(*ORDINARY)
@@ -298,7 +287,7 @@ def policies_do_not_share_state(subject: Subject, scenario: PolicyScenario) -> N
             turn.append(play(policy, environment, n).rounds.arms)
     for turn, alone in zip(turns, scenarios, strict=True):
         expected = "the same arms alone and side by side with another policy"
-        assert_same(arms_of(subject, alone), np.concatenate(turn), expected, "arm")
+        expect.same(arms_of(subject, alone), np.concatenate(turn), expected, "arm")
 
 
 @SUITE.over(*ORDINARY)
@@ -309,7 +298,7 @@ def uses_no_global_random_state(subject: Subject, scenario: PolicyScenario) -> N
         policy = build(subject, scenario, global_seed)
         return (play(policy, scenario.environment(), scenario.horizon).rounds.arms,)
 
-    assert_global_random_state_unused(arms, "arm")
+    expect.global_random_state_unused(arms, "arm")
 
 
 # -- what it does with rewards --------------------------------------------------------------
@@ -320,7 +309,7 @@ def tell_does_not_change_rewards(subject: Subject, scenario: PolicyScenario) -> 
     """Tell leaves the array of rewards as it is."""
 
     def compare(given: FloatArray, before: FloatArray) -> None:
-        assert_same(before, given, "the array of rewards as it was before tell", "reward")
+        expect.same(before, given, "the array of rewards as it was before tell", "reward")
 
     play(build(subject, scenario), scenario.environment(), scenario.horizon, after_tell=compare)
 
@@ -340,7 +329,7 @@ def _assert_undisturbed(
     subject: Subject, scenario: PolicyScenario, policy: Policy, after_tell: AfterTell, expected: str
 ) -> None:
     played = play(policy, scenario.environment(), scenario.horizon, after_tell=after_tell)
-    assert_same(arms_of(subject, scenario), played.rounds.arms, expected, "arm")
+    expect.same(arms_of(subject, scenario), played.rounds.arms, expected, "arm")
 
 
 # -- problems at the edge -------------------------------------------------------------------
@@ -394,12 +383,12 @@ def diagnostics_are_flat(subject: Subject, scenario: PolicyScenario) -> None:
     """Diagnostics, at any time, are names with scalars, strings or small arrays."""
     policy = build(subject, scenario)
     show = _diagnostics_of(policy)
-    assert_flat(show())
+    expect.flat(show())
     play(
         policy,
         scenario.environment(),
         scenario.horizon,
-        after_tell=lambda given, before: assert_flat(show()),
+        after_tell=lambda given, before: expect.flat(show()),
     )
 
 
@@ -444,13 +433,9 @@ def _assert_fused_equals_asking(
         if not fused:
             parts.append(play(policy, environment, n).rounds)
             continue
-        # Filled with what no round can bring, so that rounds not written down show.
-        record = Record(np.full(n, -1), *(np.full(n, -1.0) for _ in range(4)))
-        world = environment.open_rounds(n)
-        policy.play(world, record)
-        parts.append(Rounds.recorded(world, record))
+        parts.append(Rounds.fused(environment.open_rounds(n), np.full(n, -1), policy.play))
     asked = game(subject, scenario, SINGLY).rounds
-    assert_same_rounds(asked, Rounds.joined(parts), "asked one by one and fused")
+    expect.same_rounds(asked, Rounds.joined(parts), "asked one by one and fused")
 
 
 def _parts(n: int) -> Iterator[int]:

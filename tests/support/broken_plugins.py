@@ -83,10 +83,7 @@ BROKEN: dict[str, tuple[Callable[[Good], str], str]] = {
     ),
     "bad name": (lambda good: good("Not A Name"), "cannot name a policy"),
     "config is no attrs class": (changed("@frozen", ""), "expected an attrs class"),
-    "config has a reserved field": (
-        changed(DOCSTRING, "seed: int = 1"),
-        "'seed', a reserved name",
-    ),
+    "config has a reserved field": (changed(DOCSTRING, "seed: int = 1"), "'seed', a reserved name"),
     "one config class for two names": (
         lambda good: good("x") + '    registrar.policy("y", Config, build)\n',
         "already belongs to 'x'",

@@ -250,9 +250,7 @@ class Overshoots(Good):
 
 
 subject.before(
-    "plays-when-nothing-pays",
-    "choose",
-    lambda self: self.round != 60 or 1 / float(self.sums.sum()),
+    "plays-when-nothing-pays", "choose", lambda self: self.round != 60 or 1 / float(self.sums.sum())
 )
 subject.before(
     "plays-when-everything-pays",

@@ -90,10 +90,7 @@ def array(diagnostics: Diagnostics, name: str) -> FloatArray:
 def planned(diagnostics: Diagnostics, lam: float, rounds: int, planner: Reference) -> IntArray:
     """Return what a planner makes of the estimates that the policy shows."""
     estimate = Instance(
-        array(diagnostics, "r_hat"),
-        array(diagnostics, "b_hat"),
-        lam,
-        number(diagnostics, "state"),
+        array(diagnostics, "r_hat"), array(diagnostics, "b_hat"), lam, number(diagnostics, "state")
     )
     return PLUGINS.planner(planner).plan(estimate, rounds).arms
 

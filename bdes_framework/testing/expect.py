@@ -1,4 +1,4 @@
-"""Assertions of the checks: conditions, arrays, rounds, diagnostics, global random state."""
+"""What checks expect: conditions, arrays, rounds, diagnostics, global random state."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from attrs import fields, frozen
+from attrs import define, fields, frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.text import quoted
@@ -18,41 +18,36 @@ Array: TypeAlias = FloatArray | IntArray
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 
+@define
 class PromiseBrokenError(Exception):
     """What a check met instead of what it expected; the runner says where and in what."""
 
-    def __init__(self, expected: str, came: str) -> None:
-        self.expected = expected
-        self.came = came
-        super().__init__(expected, came)
+    expected: str
+    came: str
 
 
 class ScenarioRejectedError(Exception):
     """The subject rejected a scenario that it is free to reject."""
 
 
-def assert_that(holds: bool | np.bool_, expected: str, came: str) -> None:
+def that(holds: bool | np.bool_, expected: str, came: str) -> None:
     """Raise unless ``holds``."""
     if not holds:
         raise PromiseBrokenError(expected, came)
 
 
-def assert_array(
-    value: object, dtype: type[np.generic], expected: str, size: int | None = None
-) -> None:
+def array(value: object, dtype: type[np.generic], expected: str, size: int | None = None) -> None:
     """Raise unless ``value`` is a one-dimensional array of exactly this type, and size."""
     if not isinstance(value, np.ndarray):
         raise PromiseBrokenError(expected, f"{type(value).__name__}: {quoted(value)}")
-    assert_that(
+    that(
         value.dtype == np.dtype(dtype) and value.ndim == 1 and size in (None, value.size),
         expected,
         f"an array of {value.dtype}, shape {value.shape}",
     )
 
 
-def assert_same(
-    first: Array, second: Array, expected: str, what: str, place: str = "round"
-) -> None:
+def same(first: Array, second: Array, expected: str, what: str, place: str = "round") -> None:
     """Raise unless two arrays are equal bit for bit; say at which place they part."""
     if first.shape != second.shape:
         raise PromiseBrokenError(expected, f"{first.size} and then {second.size} {what}s")
@@ -63,9 +58,9 @@ def assert_same(
         raise PromiseBrokenError(expected, came)
 
 
-def assert_all(values: Array, allowed: BoolArray, expected: str) -> None:
+def all_allowed(values: Array, allowed: BoolArray, expected: str) -> None:
     """Raise unless every value is allowed; show the first that is not."""
-    assert_that(allowed.all(), expected, f"{np.asarray(values)[~allowed][:1]}")
+    that(allowed.all(), expected, f"{np.asarray(values)[~allowed][:1]}")
 
 
 @frozen(eq=False)
@@ -86,8 +81,12 @@ class Rounds:
         return cls(arms, *(np.array(column, dtype=np.float64).ravel() for column in columns))
 
     @classmethod
-    def recorded(cls, world: World, record: Record) -> "Rounds":
-        """Return what a fused loop wrote down."""
+    def fused(
+        cls, world: World, arms: IntArray, play: Callable[[World, Record], object]
+    ) -> "Rounds":
+        """Return what a fused loop writes down, over what no round can bring."""
+        record = Record(arms, *np.full((4, arms.size), -1.0))
+        play(world, record)
         probabilities = record.probabilities if world.noise.size else record.means
         return cls(record.arms, record.rewards, record.means, probabilities)
 
@@ -98,16 +97,14 @@ class Rounds:
         return cls(*map(np.concatenate, columns))
 
 
-def assert_same_rounds(first: Rounds, second: Rounds, how: str) -> None:
+def same_rounds(first: Rounds, second: Rounds, how: str) -> None:
     """Raise unless two games are equal bit for bit."""
-    assert_same(first.arms, second.arms, f"the same arms {how}", "arm")
-    assert_same(first.rewards, second.rewards, f"the same rewards {how}", "reward")
-    assert_same(first.means, second.means, f"the same expected rewards {how}", "mean")
-    expected = f"the same probabilities {how}"
-    assert_same(first.probabilities, second.probabilities, expected, "probability")
+    singular = {"arms": "arm", "rewards": "reward", "means": "mean", "probabilities": "probability"}
+    for name, what in singular.items():
+        same(getattr(first, name), getattr(second, name), f"the same {name} {how}", what)
 
 
-def assert_flat(diagnostics: object) -> None:
+def flat(diagnostics: object) -> None:
     """Raise unless these are diagnostics: names and scalars, strings or small arrays."""
     expected = "a flat mapping from names to bool, int, float, str or arrays of float64 or int64"
     if not isinstance(diagnostics, Mapping):
@@ -124,7 +121,7 @@ def assert_flat(diagnostics: object) -> None:
             raise PromiseBrokenError(expected, came)
 
 
-def assert_global_random_state_unused(
+def global_random_state_unused(
     run: Callable[[int], tuple[Array, ...]], what: str, place: str = "round"
 ) -> None:
     """Raise unless ``run`` neither moves nor reads the global random states.
@@ -136,14 +133,14 @@ def assert_global_random_state_unused(
         seed_global_random_state(global_seed)
         before = _global_random_state()
         results.append(run(global_seed))
-        assert_that(
+        that(
             _global_random_state() == before,
             "all randomness from the generator given; np.random and random left alone",
             "the state of np.random or random moved",
         )
     expected = "the same results whatever np.random.seed was called with"
     for first, second in zip(*results, strict=True):
-        assert_same(first, second, expected, what, place)
+        same(first, second, expected, what, place)
 
 
 def seed_global_random_state(seed: int) -> None:
