@@ -2,15 +2,8 @@
 
 from typing import Any
 
+import bdes_framework.testing as kit
 from bdes_framework import Kind, load_plugins
-from bdes_framework.testing import (
-    Check,
-    environment_checks,
-    noise_model_checks,
-    parametrize_with_checks,
-    planner_checks,
-    policy_checks,
-)
 from tests.support.configurations import CONFIGURATIONS, EXPECTED_FAILURES
 
 PLUGINS = load_plugins()
@@ -39,16 +32,16 @@ def names(kind: Kind) -> list[str]:
     return [entry.name for entry in entries if entry.distribution == "bdes-framework"]
 
 
-def checks() -> list[Check]:
-    found: list[Check] = []
+def checks() -> list[kit.Check]:
+    found: list[kit.Check] = []
     for parameters in ENVIRONMENTS:
-        found += environment_checks("bernoulli", plugins=PLUGINS, **parameters)
+        found += kit.environment_checks("bernoulli", plugins=PLUGINS, **parameters)
     for noise in NOISE + NARROW_AND_WIDE:
-        found += noise_model_checks(noise, plugins=PLUGINS)
+        found += kit.noise_model_checks(noise, plugins=PLUGINS)
     for planner in names(Kind.PLANNER):
-        found += planner_checks(planner, plugins=PLUGINS)
+        found += kit.planner_checks(planner, plugins=PLUGINS)
     for name, parameters in CONFIGURATIONS:
-        found += policy_checks(
+        found += kit.policy_checks(
             {"use": name, **parameters},
             plugins=PLUGINS,
             expected_failures=EXPECTED_FAILURES.get(name),
@@ -56,8 +49,8 @@ def checks() -> list[Check]:
     return found
 
 
-@parametrize_with_checks(checks())
-def test_contract_is_kept(check: Check) -> None:
+@kit.parametrize_with_checks(checks())
+def test_contract_is_kept(check: kit.Check) -> None:
     check()
 
 

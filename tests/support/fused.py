@@ -4,19 +4,9 @@ import hashlib
 
 import numpy as np
 
-from bdes_framework import (
-    Diagnostics,
-    Environment,
-    FusedEnvironment,
-    FusedPolicy,
-    HasDiagnostics,
-    Policy,
-    Problem,
-    Record,
-    load_plugins,
-)
+from bdes_framework import Environment, FusedEnvironment, FusedPolicy, Policy, Problem, Record
+from tests.support.noiseless import PLUGINS, diagnostics_of
 
-PLUGINS = load_plugins()
 NOISES: list[object] = [None, {"use": "gaussian", "sigma": 0.3}, "none"]
 LAMS = (0.0, 0.2, 1.0)
 
@@ -86,11 +76,6 @@ def environment(n_arms: int, seed: int, noise: object = None) -> Environment:
 def policy_for(case: Case, problem: Problem, seed: int) -> FusedPolicy:
     name, parameters = case
     return fused(PLUGINS.policy(name, problem, seed=seed, **parameters))
-
-
-def diagnostics_of(policy: Policy) -> Diagnostics:
-    assert isinstance(policy, HasDiagnostics)
-    return policy.diagnostics()
 
 
 def assert_same_diagnostics(one: Policy, other: Policy) -> None:

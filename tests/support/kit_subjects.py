@@ -6,12 +6,21 @@ follows a dot tells several for the same check apart. Those called ``wrong.`` fa
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from attrs import AttrsInstance, frozen, make_class
 
+from bdes_framework import Plugins, load_plugins
+
 M = TypeVar("M", bound=Callable[..., Any])
+
+
+def load_subjects(file: str) -> Plugins:
+    """Load one of the local plugins beside this file, and nothing else."""
+    path = str(Path(__file__).with_name(file))
+    return load_plugins(modules=[path], disabled=["bdes-framework"])
 
 
 class Subjects:

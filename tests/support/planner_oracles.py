@@ -1,4 +1,4 @@
-"""What planners are checked against: brute force, a table for lam = 1, families of instances."""
+"""What planners are checked against: a table for lam = 1, families of instances."""
 
 import itertools
 from collections.abc import Iterator
@@ -6,19 +6,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from bdes_framework import Instance
-
-
-def brute_force(instance: Instance, horizon: int) -> float:
-    """The best of all K**T schedules, played one by one on plain numbers."""
-    r, b = instance.r.tolist(), instance.b.tolist()
-    best = 0.0
-    for schedule in itertools.product(range(len(r)), repeat=horizon):
-        q, total = instance.q0, 0.0
-        for arm in schedule:
-            total += r[arm] * q
-            q = (1 - instance.lam) * q + instance.lam * b[arm]
-        best = max(best, total)
-    return best
 
 
 def table_for_rate_one(instance: Instance, horizon: int) -> float:

@@ -6,33 +6,21 @@ from unittest import SkipTest
 
 import pytest
 
-from bdes_framework import Kind, Plugins, load_plugins
-from bdes_framework.testing import (
-    Check,
-    ConformanceError,
-    environment_checks,
-    noise_model_checks,
-    planner_checks,
-    policy_checks,
-)
-from tests.support import REPOSITORY
-
-HERE = REPOSITORY / "tests" / "support"
+import bdes_framework.testing as kit
+from bdes_framework import Kind, Plugins
+from tests.support.kit_subjects import load_subjects
 
 PLUGINS = {
-    kind: load_plugins(modules=[str(HERE / file)], disabled=["bdes-framework"])
-    for kind, file in {
-        Kind.POLICY: "broken_policies.py",
-        Kind.ENVIRONMENT: "broken_environments.py",
-        Kind.PLANNER: "broken_planners.py",
-        Kind.NOISE_MODEL: "broken_noise.py",
-    }.items()
+    Kind.POLICY: load_subjects("broken_policies.py"),
+    Kind.ENVIRONMENT: load_subjects("broken_environments.py"),
+    Kind.PLANNER: load_subjects("broken_planners.py"),
+    Kind.NOISE_MODEL: load_subjects("broken_noise.py"),
 }
-CHECKS: dict[Kind, Callable[..., tuple[Check, ...]]] = {
-    Kind.POLICY: policy_checks,
-    Kind.ENVIRONMENT: environment_checks,
-    Kind.PLANNER: planner_checks,
-    Kind.NOISE_MODEL: noise_model_checks,
+CHECKS: dict[Kind, Callable[..., tuple[kit.Check, ...]]] = {
+    Kind.POLICY: kit.policy_checks,
+    Kind.ENVIRONMENT: kit.environment_checks,
+    Kind.PLANNER: kit.planner_checks,
+    Kind.NOISE_MODEL: kit.noise_model_checks,
 }
 
 
@@ -62,7 +50,7 @@ def outcomes(kind: Kind, name: str) -> dict[str, str]:
             check()
         except SkipTest as error:
             found[check.name] = str(error)
-        except ConformanceError:
+        except kit.ConformanceError:
             found[check.name] = "failed"
     return found
 

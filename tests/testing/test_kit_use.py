@@ -5,12 +5,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 from unittest import SkipTest
 
 import numpy as np
 import pytest
 
-import bdes_framework.testing
+import bdes_framework.testing as kit
 from bdes_framework import (
     BdesError,
     ConfigError,
@@ -21,30 +22,16 @@ from bdes_framework import (
     UnknownNameError,
     load_plugins,
 )
-from bdes_framework.testing import (
-    Check,
-    ConformanceError,
-    ReferenceEnvironment,
-    best_value,
-    check_noise_model,
-    check_policy,
-    environment_checks,
-    noise_model_checks,
-    parametrize_with_checks,
-    planner_checks,
-    policy_checks,
-)
 from tests.support import REPOSITORY
+from tests.support.kit_subjects import load_subjects
 
 pytest_plugins = ["pytester"]
 
-HERE = REPOSITORY / "tests" / "support"
-POLICIES = load_plugins(modules=[str(HERE / "broken_policies.py")], disabled=["bdes-framework"])
-PLANNERS = load_plugins(modules=[str(HERE / "broken_planners.py")], disabled=["bdes-framework"])
-
+POLICIES = load_subjects("broken_policies.py")
+PLANNERS = load_subjects("broken_planners.py")
 # Most of what is tested here is the same for all kinds, and quickest with noise models.
-FILE = str(HERE / "broken_noise.py")
-NOISE = load_plugins(modules=[FILE], disabled=["bdes-framework"])
+NOISE = load_subjects("broken_noise.py")
+FILE = str(REPOSITORY / "tests" / "support" / "broken_noise.py")
 
 BIASED = {"mean_is_zero": "leans to the right"}
 
@@ -52,25 +39,32 @@ BIASED = {"mean_is_zero": "leans to the right"}
 # -- reports --------------------------------------------------------------------------------
 
 
-def failure_of(name: str, check: str) -> ConformanceError:
-    (found,) = [c for c in policy_checks(name, plugins=POLICIES) if c.name == check]
-    with pytest.raises(ConformanceError) as caught:
+def failure_of(name: str, check: str) -> kit.ConformanceError:
+    (found,) = [c for c in kit.policy_checks(name, plugins=POLICIES) if c.name == check]
+    with pytest.raises(kit.ConformanceError) as caught:
         found()
     return caught.value
+
+
+def failures_of(ref: Any, **options: Any) -> tuple[kit.Failure, ...]:
+    with pytest.raises(kit.ConformanceError) as caught:
+        kit.check_noise_model(ref, plugins=NOISE, **options)
+    return caught.value.failures
 
 
 def test_failure_names_subject_check_and_scenario() -> None:
     error = failure_of("arms-exist", "arms_exist")
     assert isinstance(error, AssertionError)
     assert isinstance(error, BdesError)
-    (failure,) = error.failures
-    assert failure.check == "arms_exist"
-    assert failure.subject == "policy 'arms-exist' of local file"
-    assert failure.scenario == "K=2, T=200, lam=0.05 (unknown), seed=2"
-    assert failure.expected == "arms from 0 to 1"
-    assert failure.came == "round 1: arm 2"
-    for part in (failure.subject, failure.check, failure.scenario, failure.expected, failure.came):
-        assert part in str(error)
+    parts = {
+        "subject": "policy 'arms-exist' of local file",
+        "check": "arms_exist",
+        "scenario": "K=2, T=200, lam=0.05 (unknown), seed=2",
+        "expected": "arms from 0 to 1",
+        "came": "round 1: arm 2",
+    }
+    assert error.failures == (kit.Failure(**parts),)
+    assert all(part in str(error) for part in parts.values())
 
 
 def test_answer_that_is_no_array_is_shown() -> None:
@@ -90,8 +84,8 @@ def test_exception_of_subject_has_file_and_line() -> None:
 
 
 def test_parameters_are_reported() -> None:
-    with pytest.raises(ConformanceError, match=r"\(width=2\.0\) fails a check"):
-        check_noise_model("parameters-are-documented.one-not", plugins=NOISE, width=2.0)
+    with pytest.raises(kit.ConformanceError, match=r"\(width=2\.0\) fails a check"):
+        kit.check_noise_model("parameters-are-documented.one-not", plugins=NOISE, width=2.0)
 
 
 @pytest.mark.parametrize(
@@ -106,8 +100,8 @@ def test_parameters_are_reported() -> None:
     ],
 )
 def test_every_failing_check_is_reported(name: str, check: str) -> None:
-    with pytest.raises(ConformanceError) as caught:
-        check_policy(name, plugins=POLICIES)
+    with pytest.raises(kit.ConformanceError) as caught:
+        kit.check_policy(name, plugins=POLICIES)
     reported = [failure.check for failure in caught.value.failures]
     assert check in reported
     assert len(reported) > 1
@@ -117,17 +111,15 @@ def test_every_failing_check_is_reported(name: str, check: str) -> None:
 
 def test_wrong_name_or_parameter_raises_its_own() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'good'"):
-        check_noise_model("godo", plugins=NOISE)
+        kit.check_noise_model("godo", plugins=NOISE)
     with pytest.raises(ConfigError, match="is not a parameter"):
-        check_noise_model("good", plugins=NOISE, epsilon=0.1)
+        kit.check_noise_model("good", plugins=NOISE, epsilon=0.1)
 
 
 def test_subject_may_be_table_or_config() -> None:
     entry = NOISE.entry(Kind.NOISE_MODEL, "parameters-are-documented.one-not")
     for ref in ({"use": entry.name, "width": 2.0}, entry.config()):
-        with pytest.raises(ConformanceError) as caught:
-            check_noise_model(ref, plugins=NOISE)
-        (failure,) = caught.value.failures
+        (failure,) = failures_of(ref)
         assert failure.subject.startswith(f"noise model {entry.name!r} of local file (")
 
 
@@ -137,23 +129,23 @@ def test_global_random_state_is_restored() -> None:
     expected = np.random.random(), random.random()  # noqa: NPY002
     np.random.seed(7)  # noqa: NPY002
     random.seed(7)
-    check_noise_model("good", plugins=NOISE)
+    kit.check_noise_model("good", plugins=NOISE)
     assert (np.random.random(), random.random()) == expected  # noqa: NPY002
 
 
 def test_rejected_scenarios_skip_or_fail() -> None:
     raised: dict[str, Exception] = {}
-    checks = planner_checks("wrong.rejects-everything", plugins=PLANNERS)
+    checks = kit.planner_checks("wrong.rejects-everything", plugins=PLANNERS)
     for check in checks:
         try:
             check()
-        except (ConformanceError, SkipTest) as error:
+        except (kit.ConformanceError, SkipTest) as error:
             raised[check.name] = error
     assert "cannot stop early" in str(raised.pop("improving_plans_hold"))
     assert all("nothing suits me" in str(error) for error in raised.values())
     unaffected = ["parameters_are_documented", "instances_are_not_changed", "improving_plans_hold"]
     assert {name: type(error) for name, error in raised.items()} == {
-        check.name: ConformanceError if check.name.startswith("plans_") else SkipTest
+        check.name: kit.ConformanceError if check.name.startswith("plans_") else SkipTest
         for check in checks
         if check.name not in unaffected
     }
@@ -163,33 +155,29 @@ def test_rejected_scenarios_skip_or_fail() -> None:
 
 
 def test_expected_failure_is_not_reported() -> None:
-    check_noise_model("mean-is-zero", plugins=NOISE, expected_failures=BIASED)
+    kit.check_noise_model("mean-is-zero", plugins=NOISE, expected_failures=BIASED)
 
 
 def test_expected_failure_that_passes_is_reported() -> None:
-    with pytest.raises(ConformanceError, match="take it out of expected_failures") as caught:
-        check_noise_model("good", plugins=NOISE, expected_failures=BIASED)
-    (failure,) = caught.value.failures
+    (failure,) = failures_of("good", expected_failures=BIASED)
     assert failure.check == "mean_is_zero"
+    assert "take it out of expected_failures" in failure.came
     assert "leans to the right" in failure.expected
 
 
 def test_expected_failure_hides_no_other() -> None:
-    with pytest.raises(ConformanceError) as caught:
-        check_noise_model(
-            "mean-is-zero",
-            plugins=NOISE,
-            expected_failures={"sigma_is_finite_and_not_negative": "no reason"},
-        )
-    reported = [failure.check for failure in caught.value.failures]
-    assert reported == ["sigma_is_finite_and_not_negative", "mean_is_zero"]
+    expected = {"sigma_is_finite_and_not_negative": "no reason"}
+    failures = failures_of("mean-is-zero", expected_failures=expected)
+    assert [failure.check for failure in failures] == [*expected, "mean_is_zero"]
 
 
 @pytest.mark.parametrize(
     "use",
     [
-        lambda wrong: check_noise_model("good", plugins=NOISE, expected_failures=wrong),
-        lambda wrong: parametrize_with_checks(noise_model_checks("good"), expected_failures=wrong),
+        lambda wrong: kit.check_noise_model("good", plugins=NOISE, expected_failures=wrong),
+        lambda wrong: kit.parametrize_with_checks(
+            kit.noise_model_checks("good"), expected_failures=wrong
+        ),
     ],
 )
 def test_expected_failure_of_unknown_check_raises(use: Callable[[object], object]) -> None:
@@ -211,7 +199,7 @@ def test_conformance(check):
     check()
 """
 
-N_CHECKS = len(noise_model_checks("good"))
+N_CHECKS = len(kit.noise_model_checks("good"))
 
 
 def run_tests(pytester: pytest.Pytester, name: str, expected: object) -> pytest.RunResult:
@@ -242,17 +230,17 @@ def test_wrong_name_is_no_expected_failure(pytester: pytest.Pytester) -> None:
 
 def test_nothing_is_loaded_before_a_check_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bdes_framework.plugin.discovery.installed", lambda: pytest.fail("loaded"))
-    assert parametrize_with_checks(policy_checks("whatever")).name == "parametrize"
+    assert kit.parametrize_with_checks(kit.policy_checks("whatever")).name == "parametrize"
 
 
-@parametrize_with_checks(
+@kit.parametrize_with_checks(
     [
-        *noise_model_checks("good.gaussian", plugins=NOISE),
-        *noise_model_checks("mean-is-zero", plugins=NOISE, expected_failures=BIASED),
-        *planner_checks("good", plugins=PLANNERS),
+        *kit.noise_model_checks("good.gaussian", plugins=NOISE),
+        *kit.noise_model_checks("mean-is-zero", plugins=NOISE, expected_failures=BIASED),
+        *kit.planner_checks("good", plugins=PLANNERS),
     ]
 )
-def test_several_subjects_share_one_test(check: Check) -> None:
+def test_several_subjects_share_one_test(check: kit.Check) -> None:
     check()
 
 
@@ -270,11 +258,11 @@ def test_fixture_blocks_discovery() -> None:
 def test_fixture_lets_local_modules_load() -> None:
     plugins = load_plugins(modules=[FILE])
     assert [record.name for record in plugins.records] == ["broken_noise"]
-    check_noise_model("good", plugins=plugins)
+    kit.check_noise_model("good", plugins=plugins)
 
 
 def test_installed_plugins_are_found_by_default() -> None:
-    environment_checks("bernoulli", r=[0.5], b=[1.0], lam=0.1)[0]()
+    kit.environment_checks("bernoulli", r=[0.5], b=[1.0], lam=0.1)[0]()
 
 
 def test_pytest_plugin_imports_next_to_nothing() -> None:
@@ -292,28 +280,28 @@ def test_pytest_plugin_imports_next_to_nothing() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", bdes_framework.testing.__all__)
+@pytest.mark.parametrize("name", kit.__all__)
 def test_public_names_of_the_kit_resolve(name: str) -> None:
-    assert getattr(bdes_framework.testing, name) is not None
-    assert name in dir(bdes_framework.testing)
+    assert getattr(kit, name) is not None
+    assert name in dir(kit)
 
 
 # -- what the kit measures by ---------------------------------------------------------------
 
 
 def test_brute_force_agrees_with_known_optima() -> None:
-    assert best_value(Instance([0.2, 0.7], [1.0, 0.0], lam=0.0), 9) == pytest.approx(9 * 0.7)
+    assert kit.best_value(Instance([0.2, 0.7], [1.0, 0.0], lam=0.0), 9) == pytest.approx(9 * 0.7)
     # (1, 0) and (0, 1) at lam = 1: the first pull and then every other one pays.
-    assert best_value(Instance([1.0, 0.0], [0.0, 1.0], lam=1.0), 8) == pytest.approx(4.0)
-    assert best_value(Instance([0.5], [0.2], lam=0.5), 2) == pytest.approx(0.5 + 0.5 * 0.6)
+    assert kit.best_value(Instance([1.0, 0.0], [0.0, 1.0], lam=1.0), 8) == pytest.approx(4.0)
+    assert kit.best_value(Instance([0.5], [0.2], lam=0.5), 2) == pytest.approx(0.5 + 0.5 * 0.6)
     with pytest.raises(InvalidValueError, match="too many"):
-        best_value(Instance([0.5, 0.5], [0.2, 0.2], lam=0.5), 40)
+        kit.best_value(Instance([0.5, 0.5], [0.2, 0.2], lam=0.5), 40)
 
 
 def test_reference_environment_follows_recurrence() -> None:
     instance = Instance([0.9, 0.3], [0.1, 1.0], lam=0.25)
     arms = np.random.default_rng(1).integers(2, size=500)
-    outcome = ReferenceEnvironment(instance, seed=1).pull(arms)
+    outcome = kit.ReferenceEnvironment(instance, seed=1).pull(arms)
     q, means = 1.0, []
     for arm in arms.tolist():
         means.append(instance.r[arm] * q)
@@ -321,12 +309,13 @@ def test_reference_environment_follows_recurrence() -> None:
     np.testing.assert_allclose(outcome.means, means, rtol=1e-12)
     assert set(outcome.rewards.tolist()) == {0.0, 1.0}
     with pytest.raises(InvalidValueError, match="arm 2 does not exist"):
-        ReferenceEnvironment(instance, seed=1).pull(np.array([2]))
+        kit.ReferenceEnvironment(instance, seed=1).pull(np.array([2]))
 
 
 def test_reference_environment_clips_noise() -> None:
     instance = Instance([1.0], [1.0], lam=0.5)
-    outcome = ReferenceEnvironment(instance, seed=1, noise_width=0.5).pull(np.zeros(200, dtype=int))
+    environment = kit.ReferenceEnvironment(instance, seed=1, noise_width=0.5)
+    outcome = environment.pull(np.zeros(200, dtype=int))
     assert outcome.probabilities is not None
     assert outcome.probabilities.max() == 1.0
     assert 0.5 <= outcome.probabilities.min() < 0.6

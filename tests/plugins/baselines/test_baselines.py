@@ -24,11 +24,11 @@ from tests.support.fused import (
     NOISES,
     Case,
     assert_same_diagnostics,
-    diagnostics_of,
     environment,
     play_in_pieces,
     policy_for,
 )
+from tests.support.noiseless import diagnostics_of
 from tests.support.reward_tables import NAMES, arms_played, build, random_generator, tables
 
 SIZES = [(1, 1), (1, 30), (2, 1), (5, 3), (2, 250), (7, 300)]

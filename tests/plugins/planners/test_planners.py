@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bdes_framework import Instance, InvalidValueError, load_plugins
-from tests.support.planner_oracles import brute_force, random_instances, special_instances
+from bdes_framework.testing import best_value
+from tests.support.planner_oracles import random_instances, special_instances
 
 PLUGINS = load_plugins()
 PLANNERS = ("best-cycle", "best-fixed", "certified", "exact", "fptas", "greedy")
@@ -22,7 +23,7 @@ def solved(cases: str) -> list[tuple[Instance, int, float]]:
     else:
         horizons = np.random.default_rng(int(cases)).integers(1, 7, size=75).tolist()
         pairs = list(zip(random_instances(int(cases), 75), horizons, strict=True))
-    return [(instance, horizon, brute_force(instance, horizon)) for instance, horizon in pairs]
+    return [(instance, horizon, best_value(instance, horizon)) for instance, horizon in pairs]
 
 
 @pytest.mark.parametrize("cases", ["0", "1", "2", "3", "special", "four arms"])
