@@ -336,7 +336,7 @@ class FusedPolicy(Policy, Protocol):
 
 Reference: TypeAlias = str | Mapping[str, object] | AttrsInstance
 """How one thing names another: ``"certified"``, ``{"use": "certified", "gap": 1e-5}``, or a
-config object such as ``CertifiedConfig(gap=1e-5)``."""
+config object such as ``Certified(gap=1e-5)``."""
 
 EnvironmentRef: TypeAlias = Annotated[Reference, Kind.ENVIRONMENT]
 """A config field that names an environment."""

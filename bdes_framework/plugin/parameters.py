@@ -71,8 +71,17 @@ _NEXT_HEADING = re.compile(r"^\S[^\n]*\n-{3,}\n", re.MULTILINE)
 
 
 def _documented(config: type[AttrsInstance]) -> dict[str, str]:
-    """Read ``name : type`` and the indented lines below it from the docstring's sections."""
-    text = inspect.cleandoc(config.__doc__ or "")
+    """Read ``name : type`` and the indented lines below it from the sections of docstrings.
+
+    What a class's docstring does not mention is looked up in those of its bases.
+    """
+    meanings: dict[str, str] = {}
+    for cls in reversed(config.__mro__):
+        meanings |= _meanings(inspect.cleandoc(cls.__doc__ or ""))
+    return meanings
+
+
+def _meanings(text: str) -> dict[str, str]:
     start = _HEADING.search(text)
     if start is None:
         return {}

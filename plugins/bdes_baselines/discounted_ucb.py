@@ -94,12 +94,7 @@ def _choose(
 
 @compiled
 def _learn(
-    counts: FloatArray,
-    sums: FloatArray,
-    total: FloatArray,
-    gamma: float,
-    arm: int,
-    reward: float,
+    counts: FloatArray, sums: FloatArray, total: FloatArray, gamma: float, arm: int, reward: float
 ) -> None:
     for other in range(counts.size):
         counts[other] *= gamma
@@ -154,7 +149,5 @@ class DiscountedUcb:
 def build(config: DiscountedUcbConfig, context: PolicyContext) -> DiscountedUcb:
     """Build the policy."""
     problem = context.problem
-    gamma = config.gamma
-    if gamma is None:
-        gamma = best_gamma(config.B, config.changes, problem.horizon)
+    gamma = config.gamma or best_gamma(config.B, config.changes, problem.horizon)
     return DiscountedUcb(problem.n_arms, float(config.B), float(config.xi), float(gamma))

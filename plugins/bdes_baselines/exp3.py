@@ -222,7 +222,5 @@ class Exp3:
 def build(config: Exp3Config, context: PolicyContext) -> Exp3:
     """Build the policy."""
     problem = context.problem
-    gamma = config.gamma
-    if gamma is None:
-        gamma = best_gamma(problem.n_arms, problem.horizon)
+    gamma = config.gamma or best_gamma(problem.n_arms, problem.horizon)
     return Exp3(problem.n_arms, float(gamma), context.rng)

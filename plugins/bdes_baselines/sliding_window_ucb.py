@@ -165,8 +165,6 @@ class SlidingWindowUcb:
 def build(config: SlidingWindowUcbConfig, context: PolicyContext) -> SlidingWindowUcb:
     """Build the policy; a window beyond the horizon is cut to it, which changes nothing."""
     problem = context.problem
-    tau = config.tau
-    if tau is None:
-        tau = best_window(config.B, config.changes, problem.n_arms, problem.horizon)
-    tau = min(tau, problem.horizon)
-    return SlidingWindowUcb(problem.n_arms, float(config.B), float(config.xi), tau)
+    n_arms, horizon = problem.n_arms, problem.horizon
+    tau = config.tau or best_window(config.B, config.changes, n_arms, horizon)
+    return SlidingWindowUcb(n_arms, float(config.B), float(config.xi), min(tau, horizon))

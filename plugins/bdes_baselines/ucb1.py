@@ -42,7 +42,7 @@ class Ucb1Config:
 
 
 @frozen
-class WideUcbConfig:
+class WideUcbConfig(Ucb1Config):
     """UCB with radii enlarged for the drift of the state, for slow states (the paper's remark
     "EXP3.P versus UCB" in Section 4).
 
@@ -57,14 +57,7 @@ class WideUcbConfig:
     at most lam per round, so a play s rounds ago is off by at most lam·s, and a mean by
     lam·age, which is at most lam·T and differs from arm to arm. No state moves by more
     than 1.
-
-    Parameters
-    ----------
-    exploration : float
-        The factor under the root, finite and above 0; 2 in UCB1.
     """
-
-    exploration: float = field(default=2.0, validator=[validate_number, gt(0), lt(math.inf)])
 
 
 class _State(NamedTuple):

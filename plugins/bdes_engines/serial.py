@@ -5,23 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 from attrs import frozen
 
 from bdes_engines.batches import JobT, ResultT
-from bdes_framework import BuildContext
 
 
 @frozen
-class SerialConfig:
-    """Runs one cell after another in this process."""
-
-
 class Serial:
-    """Runs jobs in the order given."""
+    """Runs one cell after another in this process."""
 
     def run(self, jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]) -> Iterator[ResultT]:
         """Yield each job's result as it comes."""
         for job in jobs:
             yield execute(job)
-
-
-def build(config: SerialConfig, context: BuildContext) -> Serial:
-    """Build the engine."""
-    return Serial()

@@ -8,14 +8,12 @@ BDES_API_VERSION = 1
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
     """Register ``none``, ``gaussian``, ``uniform``, ``rademacher`` and ``truncated-gaussian``."""
-    from bdes_noise import simple, truncated_gaussian
+    from bdes_noise.simple import Gaussian, NoNoise, Rademacher, Uniform
+    from bdes_noise.truncated_gaussian import TruncatedGaussian
 
-    registrar.noise_model("none", simple.NoneConfig, simple.build_none)
-    registrar.noise_model("gaussian", simple.GaussianConfig, simple.build_gaussian)
-    registrar.noise_model("uniform", simple.UniformConfig, simple.build_uniform)
-    registrar.noise_model("rademacher", simple.RademacherConfig, simple.build_rademacher)
-    registrar.noise_model(
-        "truncated-gaussian",
-        truncated_gaussian.TruncatedGaussianConfig,
-        truncated_gaussian.build,
-    )
+    # A model keeps no state but its parameters: it is its own config.
+    registrar.noise_model("none", NoNoise, lambda model, _: model)
+    registrar.noise_model("gaussian", Gaussian, lambda model, _: model)
+    registrar.noise_model("uniform", Uniform, lambda model, _: model)
+    registrar.noise_model("rademacher", Rademacher, lambda model, _: model)
+    registrar.noise_model("truncated-gaussian", TruncatedGaussian, lambda model, _: model)

@@ -12,10 +12,12 @@ from attrs import field, frozen
 from attrs.validators import and_, ge, lt
 from numpy.random import Generator
 
-from bdes_framework import BuildContext, FloatArray, validate_number
+from bdes_framework import FloatArray, validate_number
 
 HALF_STEP = 2.0**-54
 """Half the distance between two uniform draws of numpy, which are multiples of 2^-53."""
+
+_is_size = and_(validate_number, ge(0.0), lt(math.inf))
 
 
 def centred_uniforms(size: int, rng: Generator) -> FloatArray:
@@ -31,12 +33,18 @@ def centred_uniforms(size: int, rng: Generator) -> FloatArray:
 
 
 @frozen
-class NoneConfig:
+class NoNoise:
     """No noise at all: every value is 0."""
+
+    sigma = 0.0
+
+    def sample(self, size: int, rng: Generator) -> FloatArray:
+        """Return zeros: shape (size,)."""
+        return np.zeros(size)
 
 
 @frozen
-class GaussianConfig:
+class Gaussian:
     """Gaussian noise.
 
     Parameters
@@ -46,11 +54,19 @@ class GaussianConfig:
         E exp(s·noise) equals exp(sigma²·s²/2).
     """
 
-    sigma: float = field(validator=and_(validate_number, ge(0.0), lt(math.inf)))
+    sigma: float = field(validator=_is_size)
+
+    def sample(self, size: int, rng: Generator) -> FloatArray:
+        """Draw ``size`` values.
+
+        numpy's ziggurat rejects inside one value, never across values, and keeps nothing
+        back: m values and then n are the same as m + n.
+        """
+        return float(self.sigma) * rng.standard_normal(size)
 
 
 @frozen
-class UniformConfig:
+class Uniform:
     """Noise uniform on (-half_width, half_width).
 
     With h the half-width, the subGaussian parameter is h/sqrt(3), the standard deviation:
@@ -63,11 +79,23 @@ class UniformConfig:
         The largest absolute value, finite and at least 0.
     """
 
-    half_width: float = field(validator=and_(validate_number, ge(0.0), lt(math.inf)))
+    half_width: float = field(validator=_is_size)
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation, which is also the subGaussian parameter."""
+        return self.half_width / math.sqrt(3.0)
+
+    def sample(self, size: int, rng: Generator) -> FloatArray:
+        """Draw ``size`` values, one uniform draw each."""
+        values = centred_uniforms(size, rng)
+        values *= 2.0
+        values *= float(self.half_width)
+        return values
 
 
 @frozen
-class RademacherConfig:
+class Rademacher:
     """Noise that is size or -size, each with probability 1/2.
 
     The subGaussian parameter is the size: E exp(s·noise) = cosh(s·size) is, term by term,
@@ -79,79 +107,13 @@ class RademacherConfig:
         The absolute value, finite and at least 0.
     """
 
-    size: float = field(validator=and_(validate_number, ge(0.0), lt(math.inf)))
-
-
-class NoNoise:
-    """Noise of 0 in every round."""
-
-    sigma = 0.0
-
-    def sample(self, size: int, rng: Generator) -> FloatArray:
-        """Return zeros: shape (size,)."""
-        return np.zeros(size)
-
-
-@frozen
-class Gaussian:
-    """Normal noise of standard deviation ``sigma``."""
-
-    sigma: float
-
-    def sample(self, size: int, rng: Generator) -> FloatArray:
-        """Draw ``size`` values.
-
-        numpy's ziggurat rejects inside one value, never across values, and keeps nothing
-        back: m values and then n are the same as m + n.
-        """
-        return self.sigma * rng.standard_normal(size)
-
-
-@frozen
-class Uniform:
-    """Uniform noise, one uniform draw per value."""
-
-    half_width: float
+    size: float = field(validator=_is_size)
 
     @property
     def sigma(self) -> float:
-        """The standard deviation, which is also the subGaussian parameter."""
-        return self.half_width / math.sqrt(3.0)
+        """The size, which is also the subGaussian parameter."""
+        return float(self.size)
 
     def sample(self, size: int, rng: Generator) -> FloatArray:
-        """Draw ``size`` values."""
-        values = centred_uniforms(size, rng)
-        values *= 2.0
-        values *= self.half_width
-        return values
-
-
-@frozen
-class Rademacher:
-    """Noise of two values, one uniform draw per value."""
-
-    sigma: float
-
-    def sample(self, size: int, rng: Generator) -> FloatArray:
-        """Draw ``size`` values."""
+        """Draw ``size`` values, one uniform draw each."""
         return np.where(rng.random(size) < 0.5, -self.sigma, self.sigma)
-
-
-def build_none(config: NoneConfig, context: BuildContext) -> NoNoise:
-    """Build the noise model ``none``."""
-    return NoNoise()
-
-
-def build_gaussian(config: GaussianConfig, context: BuildContext) -> Gaussian:
-    """Build the noise model ``gaussian``."""
-    return Gaussian(float(config.sigma))
-
-
-def build_uniform(config: UniformConfig, context: BuildContext) -> Uniform:
-    """Build the noise model ``uniform``."""
-    return Uniform(float(config.half_width))
-
-
-def build_rademacher(config: RademacherConfig, context: BuildContext) -> Rademacher:
-    """Build the noise model ``rademacher``."""
-    return Rademacher(float(config.size))

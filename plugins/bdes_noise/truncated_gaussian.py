@@ -10,7 +10,7 @@ from attrs import field, frozen
 from attrs.validators import and_, gt, lt
 from numpy.random import Generator
 
-from bdes_framework import BuildContext, FloatArray, compiled, validate_number
+from bdes_framework import FloatArray, compiled, validate_number
 from bdes_noise.simple import centred_uniforms
 
 _ROOT_TWO = math.sqrt(2.0)
@@ -52,7 +52,7 @@ _FAR_DENOMINATOR = _coefficients(
 
 
 @frozen
-class TruncatedGaussianConfig:
+class TruncatedGaussian:
     """Gaussian noise conditioned to lie in [-bound, bound].
 
     The subGaussian parameter is its standard deviation (which is below both scale and
@@ -71,33 +71,20 @@ class TruncatedGaussianConfig:
     scale: float = field(validator=and_(validate_number, gt(0.0), lt(math.inf)))
     bound: float = field(validator=and_(validate_number, gt(0.0), lt(math.inf)))
 
-
-class TruncatedGaussian:
-    """A Gaussian of standard deviation ``scale``, given that it lies in [-bound, bound]."""
-
-    def __init__(self, scale: float, bound: float) -> None:
-        self._scale = scale
-        self._bound = bound
-        self._mass = math.erf(bound / scale / _ROOT_TWO)
-        self._sigma = truncated_deviation(scale, bound)
-
     @property
     def sigma(self) -> float:
         """The standard deviation, which is also the subGaussian parameter."""
-        return self._sigma
+        return truncated_deviation(*self._cut())
 
     def sample(self, size: int, rng: Generator) -> FloatArray:
         """Draw ``size`` values, one uniform draw each."""
-        values = centred_uniforms(size, rng)
-        to_truncated_gaussian(values, self._mass, self._scale, self._bound)
+        values, (scale, bound) = centred_uniforms(size, rng), self._cut()
+        to_truncated_gaussian(values, math.erf(bound / scale / _ROOT_TWO), scale, bound)
         return values
 
-
-def build(config: TruncatedGaussianConfig, context: BuildContext) -> TruncatedGaussian:
-    """Build the noise model."""
-    # Beyond 10^8 bounds the Gaussian is flat to the last bit, and its mass would underflow.
-    scale, bound = float(config.scale), float(config.bound)
-    return TruncatedGaussian(min(scale, 1e8 * bound), bound)
+    def _cut(self) -> tuple[float, float]:
+        """Return scale and bound; beyond 10^8 bounds the Gaussian is flat to the last bit."""
+        return min(float(self.scale), 1e8 * self.bound), float(self.bound)
 
 
 def truncated_deviation(scale: float, bound: float) -> float:

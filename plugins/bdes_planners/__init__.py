@@ -8,11 +8,16 @@ BDES_API_VERSION = 1
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
     """Register ``certified``, ``exact``, ``fptas``, ``greedy``, ``best-fixed``, ``best-cycle``."""
-    from bdes_planners import best_cycle, certified, exact, fptas, single_arm
+    from bdes_planners.best_cycle import BestCycle
+    from bdes_planners.certified import Certified
+    from bdes_planners.exact import Exact
+    from bdes_planners.fptas import Fptas
+    from bdes_planners.single_arm import BestFixed, Greedy
 
-    registrar.planner("certified", certified.CertifiedConfig, certified.build)
-    registrar.planner("exact", exact.ExactConfig, exact.build)
-    registrar.planner("fptas", fptas.FptasConfig, fptas.build)
-    registrar.planner("greedy", single_arm.GreedyConfig, single_arm.build_greedy)
-    registrar.planner("best-fixed", single_arm.BestFixedConfig, single_arm.build_best_fixed)
-    registrar.planner("best-cycle", best_cycle.BestCycleConfig, best_cycle.build)
+    # A planner keeps no state but its parameters: it is its own config.
+    registrar.planner("certified", Certified, lambda planner, _: planner)
+    registrar.planner("exact", Exact, lambda planner, _: planner)
+    registrar.planner("fptas", Fptas, lambda planner, _: planner)
+    registrar.planner("greedy", Greedy, lambda planner, _: planner)
+    registrar.planner("best-fixed", BestFixed, lambda planner, _: planner)
+    registrar.planner("best-cycle", BestCycle, lambda planner, _: planner)

@@ -6,7 +6,6 @@ from attrs.validators import ge
 
 from bdes_framework import (
     AffineEffect,
-    BuildContext,
     DiagnosticValue,
     FloatArray,
     Instance,
@@ -21,23 +20,6 @@ from bdes_framework import (
 )
 from bdes_planners.bounds import potential_bound
 from bdes_planners.reduced_problem import checked_horizon
-
-
-@frozen
-class BestCycleConfig:
-    """The best cycle of arms up to a given length, repeated from the first round to the last.
-
-    Parameters
-    ----------
-    length : int
-        At least 1: the longest cycle looked at.
-    most_cycles : int
-        At least 1: raise an error where there are more cycles to look at. k arms that no other
-        arm dominates make ``k + k**2 + ... + k**length`` of them, at some 0.3 microseconds each.
-    """
-
-    length: int = field(default=4, validator=ge(1))
-    most_cycles: int = field(default=20_000_000, validator=ge(1))
 
 
 @compiled
@@ -82,15 +64,23 @@ def _best_of_length(
 
 @frozen
 class BestCycle:
-    """Plans the best of all cycles of at most ``length`` arms.
+    """The best cycle of arms up to a given length, repeated from the first round to the last.
 
     Only arms that another arm dominates in both r and b are left out. The convex hull, which
     is enough for free schedules, is not enough here: a cycle plays its arms again and again,
     so its value is not convex in (r, b), and an arm inside the hull can make the best one.
+
+    Parameters
+    ----------
+    length : int
+        At least 1: the longest cycle looked at.
+    most_cycles : int
+        At least 1: raise an error where there are more cycles to look at. k arms that no other
+        arm dominates make ``k + k**2 + ... + k**length`` of them, at some 0.3 microseconds each.
     """
 
-    length: int = 4
-    most_cycles: int = 20_000_000
+    length: int = field(default=4, validator=ge(1))
+    most_cycles: int = field(default=20_000_000, validator=ge(1))
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         """Return the best periodic schedule of ``horizon`` pulls; the shortest of equals."""
@@ -121,8 +111,3 @@ class BestCycle:
             "cycles_tried": n_cycles,
         }
         return Plan(schedule, value, upper, diagnostics)
-
-
-def build(config: BestCycleConfig, context: BuildContext) -> BestCycle:
-    """Build the planner."""
-    return BestCycle(config.length, config.most_cycles)

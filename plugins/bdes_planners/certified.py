@@ -12,7 +12,6 @@ from attrs import define, evolve, field, frozen
 from attrs.validators import ge, gt, lt, optional
 
 from bdes_framework import (
-    BuildContext,
     DiagnosticValue,
     FloatArray,
     Instance,
@@ -48,26 +47,6 @@ _CYCLE_SHARE = 0.02
 """The share of the gap that a shorter cycle may cost."""
 _NO_LIMIT = 2**62
 _FIRST_WORK = 1 << 22
-
-
-@frozen
-class CertifiedConfig:
-    """A plan within a proven relative gap of the optimum, at any horizon.
-
-    Rewards below about 1e-300 are outside what floats and hence the proof can tell from 0.
-
-    Parameters
-    ----------
-    gap : float
-        How far below the proven upper bound the plan's value may be, relative to that bound.
-        Above 0 and finite.
-    work : int | None
-        Stop after about this many line operations (some 50 to 200 million per second) and
-        return the best plan and bound so far; the plan says if the gap was not reached.
-    """
-
-    gap: float = field(default=1e-4, validator=[gt(0), lt(math.inf)])
-    work: int | None = field(default=None, validator=optional(ge(1)))
 
 
 @define(eq=False)
@@ -178,10 +157,22 @@ class _Steps:
 
 @frozen
 class Certified:
-    """Plans with a proven upper bound, to a relative gap that is asked for."""
+    """A plan within a proven relative gap of the optimum, at any horizon.
 
-    gap: float = 1e-4
-    work: int | None = None
+    Rewards below about 1e-300 are outside what floats and hence the proof can tell from 0.
+
+    Parameters
+    ----------
+    gap : float
+        How far below the proven upper bound the plan's value may be, relative to that bound.
+        Above 0 and finite.
+    work : int | None
+        Stop after about this many line operations (some 50 to 200 million per second) and
+        return the best plan and bound so far; the plan says if the gap was not reached.
+    """
+
+    gap: float = field(default=1e-4, validator=[gt(0), lt(math.inf)])
+    work: int | None = field(default=None, validator=optional(ge(1)))
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         """Return a schedule of ``horizon`` pulls, its value and a proven upper bound."""
@@ -400,8 +391,3 @@ def _offer_coarse(search: _Search, tolerance: float, highest: float) -> FloatArr
     plain = potential_bound(search.instance, horizon) / problem.unit
     search.offer(schedule, min(most, plain), "coarse")
     return coarse.instance.states(arms)[::-1].copy()
-
-
-def build(config: CertifiedConfig, context: BuildContext) -> Certified:
-    """Build the planner."""
-    return Certified(config.gap, config.work)

@@ -3,14 +3,7 @@
 from attrs import field, frozen
 from attrs.validators import gt
 
-from bdes_framework import (
-    BuildContext,
-    DiagnosticValue,
-    Instance,
-    InvalidValueError,
-    Plan,
-    Schedule,
-)
+from bdes_framework import DiagnosticValue, Instance, InvalidValueError, Plan, Schedule
 from bdes_planners.backward_induction import BackwardInduction, Status
 from bdes_planners.blocks import single_step
 from bdes_planners.bounds import constant_plan, is_constant
@@ -18,10 +11,11 @@ from bdes_planners.reduced_problem import checked_horizon, reduce
 
 
 @frozen
-class ExactConfig:
+class Exact:
     """The optimal schedule, for instances whose value function stays small enough to keep.
 
-    Rewards below about 1e-300 are outside what floats and hence the bound can tell from 0.
+    The upper bound equals the value up to rounding. Rewards below about 1e-300 are outside what
+    floats and hence the bound can tell from 0.
 
     Parameters
     ----------
@@ -31,13 +25,6 @@ class ExactConfig:
     """
 
     memory: float = field(default=512.0, validator=gt(0))
-
-
-@frozen
-class Exact:
-    """Plans optimally; the upper bound equals the value up to rounding."""
-
-    memory: float = 512.0
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         """Return an optimal schedule of ``horizon`` pulls."""
@@ -66,8 +53,3 @@ class Exact:
             "work": int(sweep.counters.work[0]),
         }
         return Plan(schedule, value, upper, diagnostics)
-
-
-def build(config: ExactConfig, context: BuildContext) -> Exact:
-    """Build the planner."""
-    return Exact(config.memory)

@@ -14,7 +14,6 @@ from attrs import field, frozen
 from attrs.validators import gt, in_, lt
 
 from bdes_framework import (
-    BuildContext,
     DiagnosticValue,
     FloatArray,
     Instance,
@@ -28,30 +27,6 @@ from bdes_planners.bounds import best_pair, constant_plan, is_constant
 from bdes_planners.reduced_problem import UNIT_ROUNDOFF, Reduced, checked_horizon, reduce
 
 _BYTES_PER_PAIR = 16
-
-
-@frozen
-class FptasConfig:
-    """The paper's approximation scheme, corrected; for horizons in the hundreds.
-
-    Rewards below about 1e-300 are outside what floats and hence the guarantee can tell from 0.
-
-    Parameters
-    ----------
-    epsilon : float
-        What may be lost: per round with the additive guarantee, relative to the optimum with
-        the multiplicative one. Above 0 and finite.
-    guarantee : Literal["additive", "multiplicative"]
-        ``value >= OPT - epsilon * horizon``, or ``value >= (1 - epsilon) * OPT``.
-    memory : float
-        Above 0: megabytes the lists of pairs may take; beyond them planning raises an error.
-    """
-
-    epsilon: float = field(default=0.01, validator=[gt(0), lt(math.inf)])
-    guarantee: Literal["additive", "multiplicative"] = field(
-        default="additive", validator=in_(("additive", "multiplicative"))
-    )
-    memory: float = field(default=512.0, validator=gt(0))
 
 
 @compiled
@@ -105,11 +80,26 @@ def _undominated(
 
 @frozen
 class Fptas:
-    """Plans on rewards rounded down to multiples of epsilon."""
+    """The paper's approximation scheme, corrected; for horizons in the hundreds.
 
-    epsilon: float = 0.01
-    guarantee: Literal["additive", "multiplicative"] = "additive"
-    memory: float = 512.0
+    Rewards below about 1e-300 are outside what floats and hence the guarantee can tell from 0.
+
+    Parameters
+    ----------
+    epsilon : float
+        What may be lost: per round with the additive guarantee, relative to the optimum with
+        the multiplicative one. Above 0 and finite.
+    guarantee : Literal["additive", "multiplicative"]
+        ``value >= OPT - epsilon * horizon``, or ``value >= (1 - epsilon) * OPT``.
+    memory : float
+        Above 0: megabytes the lists of pairs may take; beyond them planning raises an error.
+    """
+
+    epsilon: float = field(default=0.01, validator=[gt(0), lt(math.inf)])
+    guarantee: Literal["additive", "multiplicative"] = field(
+        default="additive", validator=in_(("additive", "multiplicative"))
+    )
+    memory: float = field(default=512.0, validator=gt(0))
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         """Return a schedule of ``horizon`` pulls within the guarantee of the optimum."""
@@ -175,8 +165,3 @@ class Fptas:
             f" round, more than {self.memory:g} megabytes hold: use a larger 'epsilon',"
             " more 'memory', or the 'certified' planner, whose cost does not grow with the horizon"
         )
-
-
-def build(config: FptasConfig, context: BuildContext) -> Fptas:
-    """Build the planner."""
-    return Fptas(config.epsilon, config.guarantee, config.memory)

@@ -3,23 +3,14 @@
 import numpy as np
 from attrs import frozen
 
-from bdes_framework import BuildContext, DiagnosticValue, Instance, Plan, Schedule, pareto_arms
+from bdes_framework import DiagnosticValue, Instance, Plan, Schedule, pareto_arms
 from bdes_planners.bounds import potential_bound
 from bdes_planners.reduced_problem import checked_horizon
 
 
 @frozen
-class GreedyConfig:
-    """The arm that pays most right now, every round, whatever it does to the state."""
-
-
-@frozen
-class BestFixedConfig:
-    """The best single arm, played throughout."""
-
-
 class Greedy:
-    """Pulls an arm with the largest r·q in every round.
+    """The arm that pays most right now, every round, whatever it does to the state.
 
     All arms see the same state, so this is an arm with the largest r throughout. Of several
     with the same r it takes the one with the largest b, then the lowest number; it keeps to
@@ -32,8 +23,9 @@ class Greedy:
         return _one_arm(instance, int(pareto_arms(instance.r, instance.b)[0]), horizon)
 
 
+@frozen
 class BestFixed:
-    """Pulls one arm throughout: the one that earns most over the horizon, lowest number first."""
+    """The best single arm, played throughout; of equals, the one of the lowest number."""
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         """Return the best constant schedule of ``horizon`` pulls."""
@@ -50,13 +42,3 @@ def _one_arm(instance: Instance, arm: int, horizon: int) -> Plan:
     upper = max(potential_bound(instance, horizon), value)
     diagnostics: dict[str, DiagnosticValue] = {"method": "constant", "arm": arm}
     return Plan(schedule, value, upper, diagnostics)
-
-
-def build_greedy(config: GreedyConfig, context: BuildContext) -> Greedy:
-    """Build the greedy planner."""
-    return Greedy()
-
-
-def build_best_fixed(config: BestFixedConfig, context: BuildContext) -> BestFixed:
-    """Build the planner of the best single arm."""
-    return BestFixed()

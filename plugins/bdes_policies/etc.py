@@ -46,20 +46,6 @@ class EtcConfig(ExploreThenCommitConfig):
       so that the sum of errors is least (see the documentation); the state is not restored
       once more at the end, because the plan starts from wherever it is; but it is before
       the first sample, unless the first round begins at state 1.
-
-    Parameters
-    ----------
-    planner : planner
-        What plans for the estimates.
-    tuning : Literal["paper", "balanced"]
-        The paper's epsilon and M, cut to what fits; or lengths that balance errors.
-    epsilon : float | None
-        How near the state must come to an end state before a sample, above 0 and at most
-        1; by default what the tuning says.
-    samples : int | None
-        Samples of each mean (the paper's M); by default what the tuning says.
-    explore_at_most : float
-        The share of the horizon that exploring may take, between 0 and 1.
     """
 
 

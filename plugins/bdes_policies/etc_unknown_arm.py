@@ -53,20 +53,6 @@ class EtcUnknownArmConfig(ExploreThenCommitConfig):
       least K), so that all r_hat have the same scale; all samples with the same benchmark
       arm are taken together, so that the state has to settle once and be restored from one
       pull at a time; and the state is not restored at the end.
-
-    Parameters
-    ----------
-    planner : planner
-        What plans for the estimates.
-    tuning : Literal["paper", "balanced"]
-        The paper's epsilon and M, cut to what fits; or lengths that balance errors.
-    epsilon : float | None
-        How near the state must come to an end state before a sample, above 0 and at most
-        1; by default what the tuning says.
-    samples : int | None
-        Samples of each mean (the paper's M); by default what the tuning says.
-    explore_at_most : float
-        The share of the horizon that exploring may take, between 0 and 1.
     """
 
 

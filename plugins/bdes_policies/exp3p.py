@@ -156,10 +156,7 @@ class Exp3p:
 
     def diagnostics(self) -> Diagnostics:
         """Return eta, gamma, beta and the probabilities of the next draw."""
-        return {
-            **self._parameters._asdict(),
-            "probabilities": self._state.probabilities.copy(),
-        }
+        return {**self._parameters._asdict(), "probabilities": self._state.probabilities.copy()}
 
 
 def build(config: Exp3pConfig, context: PolicyContext) -> Exp3p:

@@ -158,9 +158,7 @@ def test_nowhere_to_write_means_no_cache(package: Package) -> None:
     assert package.cached() == {}
 
 
-def test_an_unknown_kind_of_cache_is_not_used(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_unknown_kind_of_cache_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     class Strange:
         def __init__(self, function: object) -> None:
             pass

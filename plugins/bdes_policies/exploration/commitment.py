@@ -27,7 +27,22 @@ _MAX_PLAN_TEXT = 200
 
 @frozen
 class ExploreThenCommitConfig:
-    """Fields shared by ``etc`` and ``etc-unknown-arm``, whose docstrings describe them."""
+    """Fields shared by ``etc`` and ``etc-unknown-arm``.
+
+    Parameters
+    ----------
+    planner : planner
+        What plans for the estimates.
+    tuning : Literal["paper", "balanced"]
+        The paper's epsilon and M, cut to what fits; or lengths that balance errors.
+    epsilon : float | None
+        How near the state must come to an end state before a sample, above 0 and at most
+        1; by default what the tuning says.
+    samples : int | None
+        Samples of each mean (the paper's M); by default what the tuning says.
+    explore_at_most : float
+        The share of the horizon that exploring may take, between 0 and 1.
+    """
 
     planner: PlannerRef = "certified"
     tuning: Tuning = "balanced"

@@ -59,9 +59,7 @@ def test_best_arm_is_played_most(name: str, share: float) -> None:
 
 
 @pytest.mark.parametrize("gamma", [None, 1e-9, 0.1, 1.0])
-def test_exp3_stays_a_distribution_for_long(
-    gamma: float | None,
-) -> None:
+def test_exp3_stays_a_distribution_for_long(gamma: float | None) -> None:
     for r in ([1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]):
         diagnostics = run("exp3", r, 1_000_000, 1, gamma=gamma).diagnostics
         probabilities = np.asarray(diagnostics["probabilities"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from bdes_framework import ConfigError, Environment, FloatArray, InvalidValueError, NoiseModel
-from bdes_noise.simple import GaussianConfig
+from bdes_noise.simple import Gaussian
 from bdes_noise.truncated_gaussian import normal_quantile, truncated_deviation
 from tests.support.reward_tables import PLUGINS, random_generator
 
@@ -180,7 +180,7 @@ def test_bad_parameters_are_named(
 @pytest.mark.parametrize("bad", [math.nan, True, "1"])
 def test_config_rejects_what_is_no_number(bad: float) -> None:
     with pytest.raises(InvalidValueError, match="'sigma' must be a number"):
-        GaussianConfig(sigma=bad)
+        Gaussian(sigma=bad)
 
 
 @pytest.mark.parametrize(

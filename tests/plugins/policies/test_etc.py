@@ -12,15 +12,7 @@ import pytest
 
 from bdes_framework import Diagnostics, Instance, Problem, Reference
 from tests.support.explore_lengths import cost, cut, settling, theorem
-from tests.support.noiseless import (
-    Played,
-    array,
-    build,
-    click_bait,
-    number,
-    planned,
-    play_named,
-)
+from tests.support.noiseless import Played, array, build, click_bait, number, planned, play_named
 
 PLANNER = "best-cycle"
 TUNINGS = ("paper", "balanced")
