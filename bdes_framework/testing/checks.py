@@ -6,7 +6,7 @@ its own list, in the module named after it.
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from unittest import SkipTest
@@ -118,7 +118,9 @@ class Subject:
         return f"{entry.kind} {entry.name!r} of {entry.distribution}" + (given and f" ({given})")
 
 
+F = TypeVar("F", bound=Callable[..., None])
 Verify: TypeAlias = Callable[[Subject, S], None]
+Parts: TypeAlias = Callable[[Subject, S], Iterable[tuple[Any, ...]]]
 
 
 @frozen(eq=False)
@@ -195,6 +197,20 @@ class ConformanceSuite(Generic[S]):
         The function's name becomes the check's, its first line the promise.
         """
         return lambda verify: self._add(verify, scenarios)
+
+    def over_each(self, parts: Parts[S], *scenarios: S) -> Callable[[F], F]:
+        """Add a function as a check of every part that each of these scenarios brings."""
+
+        def add(verify_part: F) -> F:
+            @wraps(verify_part)
+            def verify(subject: Subject, scenario: S) -> None:
+                for part in parts(subject, scenario):
+                    verify_part(*part)
+
+            self._add(verify, scenarios)
+            return verify_part
+
+        return add
 
     def table(self, verify: Verify[S], **scenarios: Sequence[S]) -> None:
         """Add one function as several checks, by name; the name says what is promised."""

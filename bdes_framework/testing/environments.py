@@ -101,30 +101,6 @@ def n_arms_is_a_positive_int(subject: Subject, scenario: EnvironmentScenario) ->
     expect.that(environment.n_arms == n_arms, f"{n_arms} arms for ever", f"{environment.n_arms}")
 
 
-@SUITE.over(*ORDINARY)
-def outcomes_have_one_float64_per_pull(subject: Subject, scenario: EnvironmentScenario) -> None:
-    """Rewards, means and probabilities are arrays of float64, one value per pull."""
-    for n, name, column in _columns(subject, scenario):
-        expect.array(column, np.float64, f"{name}: an array of float64, shape ({n},)", n)
-
-
-@SUITE.over(*ORDINARY)
-def outcomes_are_finite(subject: Subject, scenario: EnvironmentScenario) -> None:
-    """No reward, mean or probability is NaN or infinite."""
-    for _, name, column in _columns(subject, scenario):
-        expect.all_allowed(column, np.isfinite(column), f"finite {name}")
-
-
-@SUITE.over(*ORDINARY)
-def probabilities_lie_in_0_1(subject: Subject, scenario: EnvironmentScenario) -> None:
-    """Probabilities, where there are any, are clipped to [0, 1]."""
-    found = [column for _, name, column in _columns(subject, scenario) if name == "probabilities"]
-    if not found:
-        raise SkipTest("it gives no probabilities")
-    for column in map(np.asarray, found):
-        expect.all_allowed(column, (column >= 0) & (column <= 1), "probabilities in [0, 1]")
-
-
 def _columns(
     subject: Subject, scenario: EnvironmentScenario
 ) -> Iterator[tuple[int, str, FloatArray]]:
@@ -138,6 +114,28 @@ def _columns(
         yield block.size, "means", outcome.means
         if outcome.probabilities is not None:
             yield block.size, "probabilities", outcome.probabilities
+
+
+@SUITE.over_each(_columns, *ORDINARY)
+def outcomes_have_one_float64_per_pull(n: int, name: str, column: FloatArray) -> None:
+    """Rewards, means and probabilities are arrays of float64, one value per pull."""
+    expect.array(column, np.float64, f"{name}: an array of float64, shape ({n},)", n)
+
+
+@SUITE.over_each(_columns, *ORDINARY)
+def outcomes_are_finite(n: int, name: str, column: FloatArray) -> None:
+    """No reward, mean or probability is NaN or infinite."""
+    expect.all_allowed(column, np.isfinite(column), f"finite {name}")
+
+
+@SUITE.over(*ORDINARY)
+def probabilities_lie_in_0_1(subject: Subject, scenario: EnvironmentScenario) -> None:
+    """Probabilities, where there are any, are clipped to [0, 1]."""
+    found = [column for _, name, column in _columns(subject, scenario) if name == "probabilities"]
+    if not found:
+        raise SkipTest("it gives no probabilities")
+    for column in map(np.asarray, found):
+        expect.all_allowed(column, (column >= 0) & (column <= 1), "probabilities in [0, 1]")
 
 
 # -- what rewards depend on -----------------------------------------------------------------

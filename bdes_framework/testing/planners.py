@@ -1,11 +1,9 @@
 """Checks of planners."""
 
 import math
-from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache, wraps
+from functools import lru_cache
 from itertools import islice
-from typing import TypeAlias
 from unittest import SkipTest
 
 import numpy as np
@@ -24,8 +22,6 @@ from bdes_framework.testing.expect import (
     seed_global_random_state,
 )
 from bdes_framework.testing.reference import best_value, example_instance, plain_value
-
-OfPlan: TypeAlias = Callable[[Plan, "PlannerScenario"], None]
 
 ROUNDING = 1e-9
 """How far sums of floats may be off, relative to their size."""
@@ -130,21 +126,11 @@ def plans_ordinary_instances(subject: Subject, scenario: PlannerScenario) -> Non
     _planned(subject, scenario)
 
 
-def _over_plans(*scenarios: PlannerScenario) -> Callable[[OfPlan], OfPlan]:
-    """Add a function of a plan and its scenario as a check."""
-
-    def add(verify_plan: OfPlan) -> OfPlan:
-        @SUITE.over(*scenarios)
-        @wraps(verify_plan)
-        def verify(subject: Subject, scenario: PlannerScenario) -> None:
-            verify_plan(_planned(subject, scenario), scenario)
-
-        return verify_plan
-
-    return add
+def _plans(subject: Subject, scenario: PlannerScenario) -> list[tuple[Plan, PlannerScenario]]:
+    return [(_planned(subject, scenario), scenario)]
 
 
-@_over_plans(*ORDINARY)
+@SUITE.over_each(_plans, *ORDINARY)
 def numbers_are_floats(plan: Plan, scenario: PlannerScenario) -> None:
     """The value is a finite float; the upper bound is a float, inf if nothing is proven."""
     expected = "value: a finite float; upper_bound: a float, perhaps inf, but not NaN"
@@ -154,21 +140,21 @@ def numbers_are_floats(plan: Plan, scenario: PlannerScenario) -> None:
     expect.that(math.isfinite(plan.value), expected, f"value is {plan.value}")
 
 
-@_over_plans(*ORDINARY)
+@SUITE.over_each(_plans, *ORDINARY)
 def schedules_have_exactly_horizon_pulls(plan: Plan, scenario: PlannerScenario) -> None:
     """A schedule has as many pulls as rounds were asked for."""
     n, horizon = plan.schedule.n_pulls, scenario.horizon
     expect.that(n == horizon, f"a schedule of exactly {horizon} pulls", f"{n} pulls")
 
 
-@_over_plans(*ORDINARY)
+@SUITE.over_each(_plans, *ORDINARY)
 def arms_exist(plan: Plan, scenario: PlannerScenario) -> None:
     """Every arm lies between 0 and K - 1."""
     highest, n_arms = int(plan.arms.max()), scenario.instance.n_arms
     expect.that(highest < n_arms, f"arms from 0 to {n_arms - 1}", f"arm {highest}")
 
 
-@_over_plans(*ORDINARY)
+@SUITE.over_each(_plans, *ORDINARY)
 def value_is_that_of_the_schedule(plan: Plan, scenario: PlannerScenario) -> None:
     """The value is what the schedule earns on this instance."""
     if int(plan.arms.max()) >= scenario.instance.n_arms:
@@ -180,14 +166,14 @@ def value_is_that_of_the_schedule(plan: Plan, scenario: PlannerScenario) -> None
     expect.that(same, expected, f"{plan.value}")
 
 
-@_over_plans(*ORDINARY)
+@SUITE.over_each(_plans, *ORDINARY)
 def value_is_at_most_the_upper_bound(plan: Plan, scenario: PlannerScenario) -> None:
     """The value does not exceed the upper bound."""
     expected = f"an upper bound of at least the value, {plan.value}"
     expect.that(_at_most(plan.value, plan.upper_bound), expected, f"{plan.upper_bound}")
 
 
-@_over_plans(*ORDINARY[: len(SMALL)])
+@SUITE.over_each(_plans, *ORDINARY[: len(SMALL)])
 def optimum_lies_between_value_and_upper_bound(plan: Plan, scenario: PlannerScenario) -> None:
     """The best of all sequences earns at least the value and at most the upper bound."""
     best = best_value(scenario.instance, scenario.horizon)
@@ -236,7 +222,7 @@ def instances_are_not_changed(subject: Subject, scenario: PlannerScenario) -> No
     expect.that(not writeable, "r and b read-only, as they were", "made writeable")
 
 
-@_over_plans(*ORDINARY)
+@SUITE.over_each(_plans, *ORDINARY)
 def diagnostics_are_flat(plan: Plan, scenario: PlannerScenario) -> None:
     """A plan's diagnostics are names with scalars, strings or small arrays."""
     expect.flat(plan.diagnostics)
