@@ -15,7 +15,7 @@ import re
 import tempfile
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import chain, islice
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import asdict, define, field, frozen
 from numpy.typing import NDArray
 
 from bdes_framework._internal.text import did_you_mean, listed, quoted
@@ -79,10 +79,7 @@ class Columns:
 
     def __attrs_post_init__(self) -> None:
         seen: dict[str, str] = {}
-        for role in ("arm", "reward", "user", "order"):
-            name = getattr(self, role)
-            if name is None:
-                continue
+        for role, name in _names_by_role(self).items():
             first = seen.setdefault(name.strip(), role)  # as headings are
             if first != role:
                 raise InvalidValueError(
@@ -92,8 +89,12 @@ class Columns:
     @property
     def wanted(self) -> list[str]:
         """The columns to read, in the order arm, reward, user, order."""
-        extra = [name for name in (self.user, self.order) if name is not None]
-        return [self.arm, self.reward, *extra]
+        return list(_names_by_role(self).values())
+
+
+def _names_by_role(columns: Columns) -> dict[str, str]:
+    """Return the names of the columns to read, by their roles, in a fixed order."""
+    return {role: name for role, name in asdict(columns).items() if name is not None}
 
 
 class _Chunk(NamedTuple):
@@ -101,11 +102,7 @@ class _Chunk(NamedTuple):
 
     lines: Sequence[int]
     values: Sequence[Sequence[Any]]
-    """One sequence per wanted column; None or "" where a value is missing."""
-
-    def first(self, n_rows: int) -> "_Chunk":
-        """Return the first rows."""
-        return _Chunk(self.lines[:n_rows], [column[:n_rows] for column in self.values])
+    """One sequence per column to read; None or "" where a value is missing."""
 
 
 class _BadLineError(Exception):
@@ -211,10 +208,21 @@ def _read_rows(table: _Table, on_progress: Callable[[float], None] | None) -> Lo
 
 def _temporary_file() -> IO[bytes]:
     """Return an anonymous temporary file; unbuffered, so that no write fails later on."""
-    try:
+    with _disk_errors():
         return tempfile.TemporaryFile(buffering=0)
+
+
+@contextmanager
+def _disk_errors() -> Iterator[None]:
+    """Say where a temporary file could not be written, and what helps."""
+    try:
+        yield
     except OSError as error:
-        raise _disk_full_error(error) from None
+        where = tempfile.tempdir or "a temporary file"
+        raise InvalidValueError(
+            f"cannot keep the rows in {where}: {error.strerror or error}; set TMPDIR to a folder"
+            " with room"
+        ) from None
 
 
 def _csv_chunks(table: _Table, first: bytes) -> Iterator[tuple[_Chunk, float]]:
@@ -222,23 +230,43 @@ def _csv_chunks(table: _Table, first: bytes) -> Iterator[tuple[_Chunk, float]]:
     # Line by line, so that a line that is not UTF-8 is known by its number.
     lines_of_text = map(bytes.decode, chain([first.removeprefix(b"\xef\xbb\xbf")], raw))
     reader = csv.reader(lines_of_text, strict=True, skipinitialspace=True)
-    header: list[str] = []
-    try:
+    with _csv_errors(reader):
         header = next(filter(None, reader), [])
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise _csv_error(reader.line_num, error) from None
     if not header:
         raise InvalidValueError(f"{table.name}: is empty")
-    places = table.column_indices(header)
-    bad: _BadLineError | None = None
+    width, places, bad = len(header), table.column_indices(header), None
     while bad is None:
-        lines, cells, bad = _next_rows(reader, len(header))
+        lines: list[int] = []
+        cells: list[str] = []
+        try:
+            with _csv_errors(reader):
+                for row in islice(reader, CSV_CHUNK):
+                    if len(row) == width:
+                        cells.extend(row)
+                        lines.append(reader.line_num)
+                    elif row:
+                        fields = f"has {len(row)} fields where the header has {width}"
+                        raise _BadLineError(reader.line_num, f"{fields} (is a comma unquoted?)")
+        except _BadLineError as error:
+            bad = error
         if lines:
-            values = [cells[place :: len(header)] for place in places]
+            values = [cells[place::width] for place in places]
             yield _Chunk(lines, values), raw.tell() / size if size else 0.0
         elif bad is None:
             return
     raise bad  # after the rows before it, which may be bad themselves
+
+
+@contextmanager
+def _csv_errors(reader: Any) -> Iterator[None]:
+    """Name the line that is not CSV; one that is not UTF-8 was not counted."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        problem = f"is not CSV: it is not UTF-8 ({error.reason})"
+        raise _BadLineError(reader.line_num + 1, problem) from None
+    except csv.Error as error:
+        raise _BadLineError(reader.line_num, f"is not CSV: {error}") from None
 
 
 def _file_size(raw: IO[bytes]) -> int:
@@ -248,32 +276,6 @@ def _file_size(raw: IO[bytes]) -> int:
     here, size = raw.tell(), raw.seek(0, os.SEEK_END)
     raw.seek(here)
     return size
-
-
-def _next_rows(reader: Any, width: int) -> tuple[list[int], list[str], _BadLineError | None]:
-    """Return the lines of the next rows, their cells one after the other, and what ended them."""
-    lines: list[int] = []
-    cells: list[str] = []
-    try:
-        for row in islice(reader, CSV_CHUNK):
-            if len(row) == width:
-                cells.extend(row)
-                lines.append(reader.line_num)
-            elif row:
-                problem = (
-                    f"has {len(row)} fields where the header has {width} (is a comma unquoted?)"
-                )
-                return lines, cells, _BadLineError(reader.line_num, problem)
-    except (csv.Error, UnicodeDecodeError) as error:
-        return lines, cells, _csv_error(reader.line_num, error)
-    return lines, cells, None
-
-
-def _csv_error(line: int, error: Exception) -> _BadLineError:
-    """Return the error of a line that is not CSV; one that is not UTF-8 was not counted."""
-    if isinstance(error, UnicodeDecodeError):
-        return _BadLineError(line + 1, f"is not CSV: it is not UTF-8 ({error.reason})")
-    return _BadLineError(line, f"is not CSV: {error}")
 
 
 def _column_index(name: str, header: Sequence[str], file: str) -> int:
@@ -330,13 +332,12 @@ def _python_values(column: Any, pa: Any) -> list[Any]:
     return values
 
 
-def _is_missing(value: object) -> bool:
-    return value is None or (isinstance(value, str) and value.strip() in _MISSING)
-
-
-def _missing_error(index: int, column: str | None, value: object) -> _BadRowError:
-    seen = f" ({quoted(value)})" if isinstance(value, str) and value.strip() else ""
-    return _BadRowError(index, f"has no value in column {quoted(column)}{seen}")
+def _check_present(index: int, column: str | None, value: object) -> None:
+    """Raise if a row has no value in a column."""
+    text = value.strip() if isinstance(value, str) else ""
+    if value is None or (isinstance(value, str) and text in _MISSING):
+        seen = f" ({quoted(value)})" if text else ""
+        raise _BadRowError(index, f"has no value in column {quoted(column)}{seen}")
 
 
 def _is_number(value: object) -> bool:
@@ -359,11 +360,6 @@ def _name_key(name: str) -> tuple[bool, float, str]:
     return not number, float(name) if number else 0.0, name
 
 
-def _is_same_user(one: object, other: object) -> bool:
-    """Return whether two users differ by white space at most."""
-    return isinstance(one, str) and isinstance(other, str) and one.strip() == other.strip()
-
-
 def _parsed_reward(value: object) -> object:
     """Return a reward as a number where it is one, so that 1.00 is 1."""
     if not isinstance(value, str):
@@ -372,10 +368,13 @@ def _parsed_reward(value: object) -> object:
     return _exact_number(given) if given not in _REWARDS and _is_number(given) else given
 
 
+def _user_name(user: object) -> bytes:
+    return str(user).strip().encode("utf-8", "surrogatepass")
+
+
 def _user_hash(user: object) -> int:
     """Return 63 bits of a user's name; Python's own hash gives -1 and -2 the same."""
-    name = str(user).strip().encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest()) >> 1
+    return int.from_bytes(hashlib.blake2b(_user_name(user), digest_size=8).digest()) >> 1
 
 
 def _whole_numbers(values: Sequence[int]) -> NDArray[Any]:
@@ -385,23 +384,12 @@ def _whole_numbers(values: Sequence[int]) -> NDArray[Any]:
         return np.array(values, dtype=object)
 
 
-def _disk_full_error(error: OSError) -> InvalidValueError:
-    """Return the error of a temporary file that cannot be written."""
-    where = tempfile.tempdir or "a temporary file"
-    return InvalidValueError(
-        f"cannot keep the rows in {where}: {error.strerror or error}; set TMPDIR to a folder with"
-        " room"
-    )
-
-
 def _write_all(file: IO[bytes], data: bytes) -> None:
     """Write all bytes: a disk that is nearly full takes a part, and fails next time."""
     left = memoryview(data)
-    try:
+    with _disk_errors():
         while left:
             left = left[file.write(left) :]
-    except OSError as error:
-        raise _disk_full_error(error) from None
 
 
 @define
@@ -438,7 +426,7 @@ class _RowWriter:
                 # Columns are checked one after the other: an earlier row may be bad in another one.
                 index, problem = error.args
                 bad = _BadLineError(chunk.lines[index], problem)
-                chunk = chunk.first(index)
+                chunk = _Chunk(chunk.lines[:index], [column[:index] for column in chunk.values])
         if bad is not None:
             raise bad
 
@@ -465,10 +453,8 @@ class _RowWriter:
         return Log(arms, rewards, np.array(self._starts, dtype=np.int64), names)
 
     def _memory_map(self, file: IO[bytes], dtype: "np.dtype[Any]") -> NDArray[Any]:
-        try:
+        with _disk_errors():
             return np.asarray(np.memmap(file, dtype=dtype, mode="r+", shape=(self._n_rows,)))
-        except OSError as error:
-            raise _disk_full_error(error) from None
 
     def _check_users(self, before_line: float) -> None:
         """Raise if the rows of a user do not stand together, up to some line."""
@@ -484,12 +470,11 @@ class _RowWriter:
             )
 
     def _store(self, chunk: _Chunk) -> None:
-        arms, rewards, *extra = chunk.values
-        users = extra.pop(0) if self._columns.user is not None else None
-        orders = extra.pop(0) if self._columns.order is not None else None
+        of_role = dict(zip(_names_by_role(self._columns), chunk.values, strict=True))
+        users, orders = of_role.get("user"), of_role.get("order")
         begins = self._sequence_starts(chunk, users)
         last_order = None if orders is None else self._check_order(orders, begins)
-        paid, played = self._as_rewards(rewards), self._as_arms(arms)
+        paid, played = self._as_rewards(of_role["reward"]), self._as_arms(of_role["arm"])
         # All rows are good: nothing is kept before.
         self._last_order = last_order
         self._last_user = None if users is None else users[-1]
@@ -512,15 +497,16 @@ class _RowWriter:
         begins = np.fromiter(map(operator.ne, before, users), dtype=np.bool_, count=len(users))
         begins[0] |= self._n_rows == 0
         for index in np.flatnonzero(begins).tolist():
-            if _is_missing(users[index]):
-                raise _missing_error(index, self._columns.user, users[index])
+            _check_present(index, self._columns.user, users[index])
             last = users[index - 1] if index else self._last_user
-            begins[index] = self._n_rows + index == 0 or not _is_same_user(last, users[index])
+            same = self._n_rows + index > 0 and _user_name(last) == _user_name(users[index])
+            begins[index] = not same  # they may differ by white space
         return begins
 
     def _check_order(self, orders: Sequence[Any], begins: NDArray[np.bool_]) -> _Number:
         """Raise if the rows of a user are not in order; return the last of the orders."""
-        if self._n_rows == 0 and not _is_missing(orders[0]):  # the first row decides for the file
+        if self._n_rows == 0:  # the first row decides for the file
+            _check_present(0, self._columns.order, orders[0])
             self._has_timestamps = not _is_number(orders[0])
         values = self._as_orders(orders)
         follows = np.empty(len(values), dtype=np.bool_)
@@ -545,8 +531,7 @@ class _RowWriter:
                 if isinstance(orders[0], int) or "_" not in "".join(orders):
                     return _whole_numbers(whole)
         for index, value in enumerate(orders):
-            if _is_missing(value):
-                raise _missing_error(index, self._columns.order, value)
+            _check_present(index, self._columns.order, value)
             if not _is_number(value):
                 raise _BadRowError(index, f"order {quoted(value)} is no finite number")
         # As objects, which Python compares exactly, of whatever kinds they are.
@@ -554,8 +539,7 @@ class _RowWriter:
 
     def _timestamp(self, index: int, value: object) -> int:
         """Return nanoseconds since 1970."""
-        if _is_missing(value):
-            raise _missing_error(index, self._columns.order, value)
+        _check_present(index, self._columns.order, value)
         text = value.isoformat() if isinstance(value, date) else str(value).strip()
         try:
             moment = datetime.fromisoformat(text)
@@ -567,10 +551,8 @@ class _RowWriter:
             self._zoned = zoned
         if zoned != self._zoned:
             here, first = ("a", "none") if zoned else ("no", "one")
-            problem = (
-                f"has {here} time zone, and the first has {first}: give one to all, or to none"
-            )
-            raise _BadRowError(index, f"order {quoted(value)} {problem}")
+            problem = f"order {quoted(value)} has {here} time zone, and the first has {first}"
+            raise _BadRowError(index, f"{problem}: give one to all, or to none")
         known = moment if zoned else moment.replace(tzinfo=UTC)
         rest = _BEYOND_MICROSECONDS.search(text)
         digits = rest[1] if rest else ""
@@ -586,8 +568,7 @@ class _RowWriter:
             try:
                 codes[index] = _REWARDS[_parsed_reward(reward)]
             except (KeyError, TypeError):
-                if _is_missing(reward):
-                    raise _missing_error(index, self._columns.reward, reward) from None
+                _check_present(index, self._columns.reward, reward)
                 raise _BadRowError(index, f"a reward is 0 or 1, got {quoted(reward)}") from None
         return codes
 
@@ -597,18 +578,15 @@ class _RowWriter:
             return np.fromiter(map(codes.__getitem__, arms), np.int32, len(arms))
         for index, arm in enumerate(arms):
             try:
-                known = arm in codes
+                if arm not in codes:
+                    codes[arm] = self._new_arm_code(index, arm)
             except TypeError:
-                raise _BadRowError(
-                    index, f"an arm is text or a number, got {quoted(arm)}"
-                ) from None
-            if not known:
-                codes[arm] = self._new_arm_code(index, arm)
+                problem = f"an arm is text or a number, got {quoted(arm)}"
+                raise _BadRowError(index, problem) from None
         return np.fromiter(map(codes.__getitem__, arms), np.int32, len(arms))
 
     def _new_arm_code(self, index: int, arm: object) -> int:
-        if _is_missing(arm):
-            raise _missing_error(index, self._columns.arm, arm)
+        _check_present(index, self._columns.arm, arm)
         name = str(arm).strip()
         if len(name) > MAX_NAME_LENGTH:
             raise _BadRowError(index, f"the arm's name has over {MAX_NAME_LENGTH} characters")

@@ -46,9 +46,7 @@ def test_page_runs_and_prints_what_it_shows(
     PageRun(page, clone).run()
 
 
-# -- nothing public is left out -------------------------------------------------------------
-
-
+# Nothing public is left out.
 @pytest.fixture(scope="module")
 def package() -> griffe.Module:
     loaded = griffe.load("bdes_framework", submodules=True)
@@ -105,9 +103,7 @@ def test_every_page_is_in_the_navigation() -> None:
     assert listed == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
 
 
-# -- the runner notices ---------------------------------------------------------------------
-
-
+# The runner notices.
 def run_page(text: str, folder: Path) -> None:
     page = folder / "page.md"
     page.write_text(dedent(text))

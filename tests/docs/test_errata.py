@@ -40,9 +40,7 @@ def optimum(instance: Instance, horizon: int) -> float:
     return max(instance.value(schedule) for schedule in schedules)
 
 
-# -- 1: EXP3.P ------------------------------------------------------------------------------
-
-
+# 1: EXP3.P.
 def test_printed_exp3p_is_no_distribution() -> None:
     eta_gains, gamma = np.array([0.4, 0.1, 0.2]), 0.1
     printed = (1 - gamma) * np.exp(eta_gains) / eta_gains.sum() + gamma / 3
@@ -62,9 +60,7 @@ def test_exp3p_weights_overflow_unless_shifted() -> None:
     assert (shifted / shifted.sum()).tolist() == [1.0, 0.0]
 
 
-# -- 2: the closed form of the state --------------------------------------------------------
-
-
+# 2: the closed form of the state.
 def closed_form(instance: Instance, history: list[int]) -> float:
     """The state after ``history``, by the lemma's sum with arms counted from the first pull."""
     t, lam = len(history), instance.lam
@@ -79,10 +75,10 @@ def test_closed_form_is_the_state_after_t_pulls() -> None:
     for t in range(len(history)):
         assert closed_form(instance, history[:t]) == pytest.approx(states[t])
     # The proof about estimates pays round t at the next round's state:
-    printed = sum(
+    paid = [
         instance.r[arm] * closed_form(instance, history[: t + 1]) for t, arm in enumerate(history)
-    )
-    assert printed != pytest.approx(instance.value(history), rel=0.1)
+    ]
+    assert sum(paid) != pytest.approx(instance.value(history), rel=0.1)
 
 
 def test_repeating_an_arm_decays_by_the_nth_power() -> None:
@@ -102,9 +98,7 @@ def test_replenishing_ends_below_one_minus_eps() -> None:
     assert state >= (1 - eps) * (1 - lam * eps)
 
 
-# -- 3: the FPTAS ---------------------------------------------------------------------------
-
-
+# 3: the FPTAS.
 def fptas(instance: Instance, horizon: int, eps: float, *, may_skip: bool) -> tuple[int, ...]:
     """The algorithm as printed; ``may_skip`` is its line F_t <- F_{t-1}."""
     front: list[tuple[int, float, tuple[int, ...]]] = [(0, instance.q0, ())]
@@ -146,9 +140,7 @@ def test_fptas_loses_at_most_eps_per_round(largest_r: float) -> None:
         assert instance.value(arms) >= optimum(instance, horizon) - 0.1 * horizon - 1e-12
 
 
-# -- 4: planning with estimates -------------------------------------------------------------
-
-
+# 4: planning with estimates.
 def test_estimates_can_cost_four_delta_per_round() -> None:
     delta, lam, horizon = 0.01, 0.5, 1000
     true = Instance([1.0, 0.9801], [1.0, 0.9801], lam)
@@ -176,9 +168,7 @@ def test_estimates_change_values_by_two_delta() -> None:
             assert abs(instance.value(arms) - moved.value(arms)) <= 2 * delta * horizon
 
 
-# -- 5 to 7: explore then commit ------------------------------------------------------------
-
-
+# 5 to 7: explore then commit.
 def paper_eps(n_arms: int, horizon: float, lam: float) -> float:
     ratio = math.log(lam) / math.log1p(-lam)
     return float((n_arms * math.log(horizon) * ratio / horizon) ** (1 / 3))
@@ -258,9 +248,7 @@ def test_ratio_of_estimates_misses_too_often(r: float, failing: float) -> None:
     assert missed.mean() == pytest.approx(failing, abs=0.005)
 
 
-# -- 8: sticky arms -------------------------------------------------------------------------
-
-
+# 8: sticky arms.
 def sticky_pulls(n_arms: int, horizon: int, *, true_cost: bool) -> int:
     """Pulls made before the last batch when nothing is eliminated (say, all arms equal)."""
     active, growth = n_arms * (n_arms + 1) // 2, math.sqrt(math.e)
@@ -289,9 +277,7 @@ def test_eliminating_a_tenth_exceeds_the_horizon() -> None:
     assert 2 * pairs * 15 / horizon == pytest.approx(1.11, abs=0.01)
 
 
-# -- 9 and 10: unknown lam ------------------------------------------------------------------
-
-
+# 9 and 10: unknown lam.
 @pytest.mark.parametrize("lam", [0.05, 0.3, 0.8, 1.0])
 def test_printed_lam_estimate_is_always_one(lam: float) -> None:
     r_i, b_i, b_j = 0.8, 0.3, 0.9
@@ -341,9 +327,7 @@ def test_threshold_is_out_of_reach_of_most_arms() -> None:
     assert signal < threshold
 
 
-# -- 11: external against DES regret --------------------------------------------------------
-
-
+# 11: external against DES regret.
 def per_round(instance: Instance, cycle: list[int], horizon: int = 10_000) -> float:
     return instance.value((cycle * horizon)[:horizon]) / horizon
 
@@ -368,9 +352,7 @@ def test_two_arms_earn_only_together() -> None:
     assert per_round(instance, [0, 1]) == pytest.approx(0.5, abs=1e-3)
 
 
-# -- 12 and 16: noise -----------------------------------------------------------------------
-
-
+# 12 and 16: noise.
 def test_noise_is_clipped_and_not_in_the_means() -> None:
     n, sigma = 200_000, 0.1
     noise = default_rng(5).normal(0, sigma, n)
@@ -406,9 +388,7 @@ def test_benchmark_inside_the_noise_earns_more() -> None:
     assert inside == pytest.approx(1 + 0.5 * 0.0833, abs=0.01)  # + E max(-(1 + noise), 0) / 2
 
 
-# -- 13: at lam = 1 -------------------------------------------------------------------------
-
-
+# 13: at lam = 1.
 def best_cycle(pays: FloatArray, lengths: range) -> float:
     """The best mean reward of a cycle of these lengths; ``pays[i, j]`` is for j after i."""
     arms = range(len(pays))
@@ -434,9 +414,7 @@ def test_best_finite_schedule_may_be_no_cycle() -> None:
     assert max(schedules, key=instance.value) == (0, 0, 0, 1)
 
 
-# -- 14 and 15: rates -----------------------------------------------------------------------
-
-
+# 14 and 15: rates.
 def test_slow_regime_loss_grows_as_lam_t_squared() -> None:
     for exponent in (1.25, 1.5, 1.75):
         low, high = 10**6, 10**8
@@ -472,9 +450,7 @@ def slope(curve: Callable[[int], float], low: int, high: int) -> float:
     return math.log(curve(high) / curve(low)) / math.log(high / low)
 
 
-# -- 18: wider intervals ----------------------------------------------------------------------
-
-
+# 18: wider intervals.
 def test_widening_all_intervals_alike_is_ucb1() -> None:
     horizon, lam = 600, 1e-3
     table = (default_rng(8).random((horizon, 3)) < [0.2, 0.5, 0.55]).astype(float)
@@ -499,9 +475,7 @@ def test_widening_all_intervals_alike_is_ucb1() -> None:
     assert by_age != plain
 
 
-# -- smaller misprints ----------------------------------------------------------------------
-
-
+# Smaller misprints.
 def test_states_of_an_alternation_at_odd_times() -> None:
     b_i, b_j, lam, q, t = 0.2, 0.9, 0.3, 1.0, 5
     state = Instance([1, 1], [b_i, b_j], lam, q).state_after([0, 1, 0, 1, 0])
