@@ -108,7 +108,7 @@ def _show(console: Console, report: PlanReport, horizon: int, names: Sequence[st
     plan = report.plan
     table = Table.grid(padding=(0, 2))
     rows = {
-        "value": f"{plan.value:,.4f} expected, {plan.value / horizon:.4f} a pull",
+        "value": f"{plan.value:,.4f} expected, {plan.value / horizon:.4f} per pull",
         "upper bound": f"{plan.upper_bound:,.4f}: no schedule earns more",
         "gap": f"{plan.gap:.2e} of the upper bound at most",
         "schedule": str(plan.schedule),

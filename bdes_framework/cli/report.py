@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from bdes_framework._internal.files import replace_file, replace_text
-from bdes_framework.experiment.results import load_run
+from bdes_framework.experiment.results import Run, load_run
 
 CHARTS = {
     "final": "each policy at the horizon, with its interval",
@@ -54,28 +54,22 @@ def need_charts() -> None:
 def report(run: Path, **options: Any) -> None:
     """Write RUN as one HTML page: tables and interactive charts, for any browser, offline."""
     need_charts()
-    write_report(run, **options)
+    with load_run(run) as opened:
+        write_report(opened, **options)
 
 
 def write_report(
-    run: Path,
-    out: Path | None = None,
-    *,
-    experiment: Path | None = None,
-    paths: int = 60,
-    overwrite: bool = False,
+    run: Run, out: Path | None = None, *, overwrite: bool = False, **settings: Any
 ) -> None:
-    """Write a run's page and print its path."""
+    """Write a run's page with these settings, and print its path."""
     from bdes_framework.report.data import RunData
     from bdes_framework.report.page import MARK, Settings, report_page
 
-    file = out or run / "report.html"
-    with load_run(run) as found:
-        if not overwrite:
-            _check_is_report(file, MARK)
-        with _progress() as on_step:
-            settings = Settings(paths=paths, experiment=experiment)
-            page = report_page(RunData(found), settings, on_step)
+    file = out or run.folder / "report.html"
+    if not overwrite:
+        _check_is_report(file, MARK)
+    with _progress() as on_step:
+        page = report_page(RunData(run), Settings(**settings), on_step)
     replace_text(file, page)
     click.echo(str(file))
 

@@ -56,8 +56,8 @@ def run(
         sys.exit(130)
     with finished:
         status = show_run(finished)
-    if report:
-        write_report(folder, experiment=file)
+        if report:
+            write_report(finished, experiment=experiment)
     sys.exit(status)
 
 
@@ -131,7 +131,7 @@ def check(file: Path) -> None:
     }
     for name, value in rows.items():
         table.add_row(name, Text(f"{value:,}" if isinstance(value, int) else str(value)))
-    # From 10 ns a pull for compiled policies to 10 µs for plain Python ones that decide each round.
+    # From 10 ns per pull for compiled policies to 10 µs for plain Python ones that decide each round.
     low, high = (_duration(pulls * seconds + len(cells) * 1e-3) for seconds in (1e-8, 1e-5))
     duration = f"{low} with compiled policies, up to {high} with plain Python ones"
     if experiment.config.benchmark is not False:

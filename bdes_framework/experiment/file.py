@@ -104,6 +104,8 @@ class Experiment:
         The distributions whose code decides the numbers, with their versions.
     text : str
         The content of the file.
+    file : Path
+        The file it was read from.
     """
 
     config: ExperimentConfig
@@ -111,17 +113,23 @@ class Experiment:
     cells: tuple[Cell, ...]
     versions: Mapping[str, str]
     text: str
+    file: Path
 
 
 def load_experiment(path: str | PathLike[str]) -> Experiment:
     """Read and check an experiment file; raise ConfigError with every mistake in it."""
     file = Path(path)
     text = read_text(file)
-    config, mistakes = _structured(parse_toml(text, file), str(path))
+    return build_experiment(file, text, parse_toml(text, file))
+
+
+def build_experiment(file: Path, text: str, tables: Mapping[str, object]) -> Experiment:
+    """Check the content of an experiment file, which ``tables`` holds parsed."""
+    config, mistakes = _structured(tables, str(file))
     malformed = {_malformed_part(mistake) for mistake in mistakes}
     base = file.resolve().parent
     plugins = load_plugins(config.plugins, base=base)
-    builder = _CellBuilder(config, plugins, str(path), base)
+    builder = _CellBuilder(config, plugins, str(file), base)
     cells = builder.cells()
     mistakes += [
         mistake
@@ -130,8 +138,8 @@ def load_experiment(path: str | PathLike[str]) -> Experiment:
         if not malformed & {_malformed_part(mistake), _top_key(mistake)}
     ]
     if mistakes:
-        raise ConfigError(mistakes, str(path))
-    return Experiment(config, plugins, tuple(cells), builder.versions, text)
+        raise ConfigError(mistakes, str(file))
+    return Experiment(config, plugins, tuple(cells), builder.versions, text, file)
 
 
 _REQUIRED_LISTS: Mapping[str, object] = {"horizons": [], "environments": [], "policies": []}

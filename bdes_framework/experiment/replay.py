@@ -7,10 +7,10 @@ replay counts only if it earns exactly what the run has stored.
 from pathlib import Path
 
 from bdes_framework._internal.arrays import IntArray
-from bdes_framework._internal.files import read_toml
+from bdes_framework._internal.files import parse_toml, read_text
 from bdes_framework.errors import BdesError
 from bdes_framework.experiment.cell import Cell, build_environment, explained, play
-from bdes_framework.experiment.file import Experiment, load_experiment
+from bdes_framework.experiment.file import Experiment, build_experiment, load_experiment
 from bdes_framework.experiment.results import Run
 from bdes_framework.experiment.summary import CellSummary
 from bdes_framework.simulation.loop import Trace
@@ -23,8 +23,8 @@ class ReplayError(BdesError):
     """A cell cannot be replayed, or earned something else than what is stored."""
 
 
-def experiment_of(run: Run, file: Path | None = None) -> Experiment:
-    """Load the experiment a run was made from: ``file``, or the copy in the run's folder.
+def experiment_of(run: Run, given: Experiment | Path | None = None) -> Experiment:
+    """Return the experiment a run was made from: ``given``, or the copy in the run's folder.
 
     Raises
     ------
@@ -32,16 +32,18 @@ def experiment_of(run: Run, file: Path | None = None) -> Experiment:
         If the file is wrong, or if it is the copy and loads local modules: a folder from
         elsewhere must not bring its own code.
     """
-    if file is not None:
-        return load_experiment(file)
+    if given is not None:
+        return given if isinstance(given, Experiment) else load_experiment(given)
     copy = run.folder / "experiment.toml"
-    plugins = read_toml(copy).get("plugins")
+    text = read_text(copy)
+    tables = parse_toml(text, copy)
+    plugins = tables.get("plugins")
     if isinstance(plugins, dict) and plugins.get("modules"):
         raise ReplayError(
             "the run loads local modules, which are not run unasked: name its experiment file"
             " with --experiment"
         )
-    return load_experiment(copy)
+    return build_experiment(copy, text, tables)
 
 
 def replay_cell(

@@ -17,6 +17,7 @@ from attrs import frozen
 
 from bdes_framework._internal.files import replace_text
 from bdes_framework._version import __version__
+from bdes_framework.experiment.file import Experiment
 from bdes_framework.report import tables
 from bdes_framework.report.data import RunData
 from bdes_framework.report.figures import Figures
@@ -54,12 +55,12 @@ _TEMPLATES.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan
 class Settings:
     """Settings of a report: how many cells to replay at most and for how many seconds.
 
-    ``experiment`` is the file the run was made from.
+    ``experiment`` is what the run was made from, or its file.
     """
 
     paths: int = 60
     seconds: float = 20.0
-    experiment: Path | None = None
+    experiment: Experiment | Path | None = None
 
 
 def report_page(
@@ -122,7 +123,8 @@ def _experiment_text(data: RunData) -> str:
 
 def _command(settings: Settings) -> str:
     """Return the command that makes the run; an absolute path is cut to the file's name."""
-    name = settings.experiment or Path("experiment.toml")
+    given = settings.experiment or Path("experiment.toml")
+    name = given.file if isinstance(given, Experiment) else given
     shown = name.name if name.is_absolute() else str(name)
     return f"bdes run {shlex.quote(shown)}"
 

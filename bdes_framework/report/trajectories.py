@@ -11,6 +11,7 @@ from bdes_framework._internal.arrays import IntArray
 from bdes_framework._internal.text import one_line
 from bdes_framework.errors import BdesError
 from bdes_framework.experiment.cell import Cell
+from bdes_framework.experiment.file import Experiment
 from bdes_framework.experiment.replay import ReplayError, experiment_of, replay_cell
 from bdes_framework.report.data import RunData
 from bdes_framework.report.labels import Row
@@ -45,13 +46,13 @@ def replay_trajectories(
     data: RunData,
     wanted: Callable[[Sequence[Cell]], Sequence[Cell]],
     *,
-    experiment: Path | None,
+    experiment: Experiment | Path | None,
     seconds: float,
     on_cell: Callable[[int, int], None] = lambda done, total: None,
 ) -> Trajectories:
     """Replay the ``wanted`` cells of a run until they are done or ``seconds`` have passed.
 
-    ``experiment`` is the file the run was made from, see :func:`experiment_of`; ``on_cell`` is
+    ``experiment`` is what the run was made from, see :func:`experiment_of`; ``on_cell`` is
     called before each cell with how many are done and how many there are.
     """
     trajectories = Trajectories()
