@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -11,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bdes_framework._internal.text import listed, one_line, quoted
+from bdes_framework.cli.options import PATH, fact_table
 from bdes_framework.experiment.arms import fitted_arms, write_arms
 from bdes_framework.fitting.fit import Fit
 from bdes_framework.fitting.fit import fit as fit_log
@@ -51,20 +53,15 @@ _PIPED_WIDTH = 10_000
     help="The state each sequence begins at, or 'unknown'.",
 )
 @click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Write a .toml or .json file, for 'bdes plan' and experiments.",
+    "--out", type=PATH, help="Write a .toml or .json file, for 'bdes plan' and experiments."
 )
 def fit(
     log: str,
-    arm: str,
-    reward: str,
-    user: str | None,
-    order: str | None,
     lam: float | None,
     lam_deviation: float | None,
     q0: str,
     out: Path | None,
+    **columns: Any,
 ) -> None:
     """Estimate r, b and lam from LOG, a CSV or Parquet file of pulls, or - for CSV from a pipe.
 
@@ -75,14 +72,14 @@ def fit(
         raise click.UsageError("standard input is closed: there is no log to read from it")
     if out is not None:
         _check_out(out)
-    rate, state, columns = _rate(lam, lam_deviation), _state(q0), Columns(arm, reward, user, order)
+    rate, state, named = _rate(lam, lam_deviation), _state(q0), Columns(**columns)
     unused: list[str] = []
     errors = Console(stderr=True)
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
         reading = progress.add_task("reading", total=1.0)
         rows = read_log(
             sys.stdin.buffer if log == "-" else log,
-            columns,
+            named,
             lambda done: progress.update(reading, completed=done),
             unused.extend,
         )
@@ -126,10 +123,7 @@ def _state(q0: str) -> float | None:
 
 
 def _show(console: Console, found: Fit, log: Log, unused: list[str]) -> None:
-    summary = Table.grid(padding=(0, 2))
-    for name, text in _summary(found, log, unused):
-        summary.add_row(Text(name, style="bold"), Text(text))
-    console.print(summary)
+    console.print(fact_table(_summary(found, log, unused)))
     arms = Table(pad_edge=False, box=None, header_style="bold")
     arms.add_column("Arm")
     for heading in ("Pulls", "r", "95 %", "b", "95 %"):
@@ -140,9 +134,9 @@ def _show(console: Console, found: Fit, log: Log, unused: list[str]) -> None:
             one_line(name, _MAX_NAME_LENGTH),
             f"{found.pulls[arm]:,}",
             _number(found.instance.r[arm]),
-            _interval(*found.r_interval[arm]),
+            " to ".join(map(_number, found.r_interval[arm])),
             _number(found.instance.b[arm]),
-            _interval(*found.b_interval[arm]),
+            " to ".join(map(_number, found.b_interval[arm])),
         )
         arms.add_row(*map(Text, cells))
     console.print(arms)
@@ -176,10 +170,6 @@ def _summary(found: Fit, log: Log, unused: list[str]) -> Iterator[tuple[str, str
         "goodness of fit",
         f"chi-square {statistic} on {check.freedom}, p = {check.p_value:.2g}: {verdict}",
     )
-
-
-def _interval(low: float, high: float) -> str:
-    return f"{_number(low)} to {_number(high)}"
 
 
 def _number(value: float) -> str:

@@ -1,34 +1,31 @@
-"""Command-line options that choose plugins, shared by several commands."""
+"""Options and tables that several commands share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
 import click
-
-from bdes_framework.plugin.load import load_plugins
-from bdes_framework.plugin.plugins import Plugins
+from rich.table import Table
+from rich.text import Text
 
 F = TypeVar("F", bound=Callable[..., object])
-
-
-_OPTIONS: tuple[tuple[str, str, str, str], ...] = (
-    ("--disable", "disabled", "NAME", "Do not load this plugin or distribution."),
-    ("--module", "modules", "MODULE", "Also load a local module, file or package folder."),
-)
+PATH = click.Path(path_type=Path)
 
 
 def plugin_options(command: F) -> F:
-    """Add the options that choose plugins: a config file, local modules, disabled ones."""
-    for option, name, metavar, text in _OPTIONS:
+    """Add options that choose plugins: ``config``, ``modules`` and ``disabled`` of load_plugins."""
+    for option, name, metavar, text in (
+        ("--disable", "disabled", "NAME", "Do not load this plugin or distribution."),
+        ("--module", "modules", "MODULE", "Also load a local module, file or package folder."),
+    ):
         command = click.option(option, name, multiple=True, metavar=metavar, help=text)(command)
     text = "Choose plugins as this file's [plugins] table says."
-    path = click.Path(path_type=Path)
-    return click.option("--config", "config", type=path, metavar="FILE", help=text)(command)
+    return click.option("--config", type=PATH, metavar="FILE", help=text)(command)
 
 
-def chosen_plugins(
-    config: Path | None, modules: tuple[str, ...], disabled: tuple[str, ...]
-) -> Plugins:
-    """Load the plugins these options choose."""
-    return load_plugins(config, modules=modules, disabled=disabled)
+def fact_table(rows: Iterable[tuple[str, str]]) -> Table:
+    """Return a table of names, in bold, and what is to be said about each."""
+    table = Table.grid(padding=(0, 2))
+    for name, text in rows:
+        table.add_row(Text(name, style="bold"), Text(text))
+    return table

@@ -5,6 +5,7 @@ import json
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -14,8 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from bdes_framework._internal.arrays import FloatArray
-from bdes_framework._internal.files import replace_file
+from bdes_framework._internal.files import replace_file, replace_text
 from bdes_framework._internal.text import one_line, quoted
+from bdes_framework.cli.options import PATH, fact_table
 from bdes_framework.experiment.arms import ArmsFile, read_arms
 from bdes_framework.model.instance import Instance
 from bdes_framework.planning import PlanReport, report_plan
@@ -25,13 +27,12 @@ _BARS = "▁▂▃▄▅▆▇█"
 _SHOWN_STATES = 50
 _BLOCK = 1 << 16
 _MAX_JSON_ROUNDS = 10_000_000
-_PATH = click.Path(path_type=Path)
 _SECONDS = click.FloatRange(min=0, min_open=True)
 _SET_HELP = "A parameter of the planner, such as gap=1e-6."
 
 
 @click.command()
-@click.argument("file", type=_PATH, required=False)
+@click.argument("file", type=PATH, required=False)
 @click.option("--r", "r", metavar="LIST", help="What each arm pays at state 1, such as 0.9,0.3.")
 @click.option("--b", "b", metavar="LIST", help="The end state of each arm, such as 0.1,1.")
 @click.option("--lam", type=float, help="How far one pull moves the state, from 0 to 1.")
@@ -40,18 +41,15 @@ _SET_HELP = "A parameter of the planner, such as gap=1e-6."
 @click.option("--planner", default="certified", show_default=True, metavar="NAME")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=_SET_HELP)
 @click.option("--seconds", type=_SECONDS, help="Stop after about this long with the best plan.")
-@click.option("--out", type=_PATH, help="Write every round's arm, state and reward: .csv or .json.")
+@click.option("--out", type=PATH, help="Write every round's arm, state and reward: .csv or .json.")
 def plan(
     file: Path | None,
-    r: str | None,
-    b: str | None,
-    lam: float | None,
-    q0: float | None,
     horizon: int,
     planner: str,
     settings: tuple[str, ...],
     seconds: float | None,
     out: Path | None,
+    **flags: Any,
 ) -> None:
     """Plan the best schedule for known arms, from FILE (TOML, or CSV with r and b) or flags."""
     if out is not None and out.suffix not in (".csv", ".json"):
@@ -59,14 +57,17 @@ def plan(
     if out is not None and out.suffix == ".json" and horizon > _MAX_JSON_ROUNDS:
         raise click.UsageError(f"JSON holds {_MAX_JSON_ROUNDS:,} rounds at most; write a .csv")
     known = ArmsFile([], []) if file is None else read_arms(file)
-    instance = _instance(known, r, b, lam, q0)
+    instance = _instance(known, **flags)
     ref: dict[str, object] = {"use": planner, **_settings(settings)}
     console = Console()
     with Console(stderr=True).status(f"planning {horizon:,} pulls of {instance.n_arms} arms"):
         report = report_plan(load_plugins(), instance, horizon, ref, seconds=seconds)
     _show(console, report, horizon, known.names or [])
     if out is not None:
-        _write(report, horizon, out)
+        if out.suffix == ".csv":
+            replace_file(out, lambda path: _write_csv(path, report, horizon))
+        else:
+            replace_text(out, json.dumps(_as_json(report, horizon)))
         console.print(Text(f"wrote {out}"))
 
 
@@ -106,7 +107,6 @@ def _settings(pairs: tuple[str, ...]) -> dict[str, object]:
 
 def _show(console: Console, report: PlanReport, horizon: int, names: Sequence[str]) -> None:
     plan = report.plan
-    table = Table.grid(padding=(0, 2))
     rows = {
         "value": f"{plan.value:,.4f} expected, {plan.value / horizon:.4f} per pull",
         "upper bound": f"{plan.upper_bound:,.4f}: no schedule earns more",
@@ -118,9 +118,7 @@ def _show(console: Console, report: PlanReport, horizon: int, names: Sequence[st
     for name in report.alternatives:
         lift = report.lift(name)
         rows[f"over {name}"] = "it earns nothing" if lift is None else f"{lift:+.2%}"
-    for name, text in rows.items():
-        table.add_row(Text(name, style="bold"), Text(text))
-    console.print(table)
+    console.print(fact_table(rows.items()))
     shares = Table(pad_edge=False, box=None, header_style="bold")
     for heading in ("Arm", "r", "b", "Share"):
         shares.add_column(heading, justify="right")
@@ -147,19 +145,11 @@ def _spark(states: FloatArray) -> str:
     return "".join(_BARS[step] for step in steps)
 
 
-def _write(report: PlanReport, horizon: int, out: Path) -> None:
-    """Write every round."""
-
-    def write(path: Path) -> None:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            if out.suffix == ".csv":
-                writer = csv.writer(file)
-                writer.writerow(("round", "arm", "state", "expected_reward"))
-                writer.writerows(_rounds(report, horizon))
-            else:
-                json.dump(_as_json(report, horizon), file)
-
-    replace_file(out, write)
+def _write_csv(path: Path, report: PlanReport, horizon: int) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("round", "arm", "state", "expected_reward"))
+        writer.writerows(_rounds(report, horizon))
 
 
 def _rounds(report: PlanReport, horizon: int) -> Iterator[tuple[int, int, float, float]]:

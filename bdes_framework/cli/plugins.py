@@ -1,7 +1,7 @@
 """``bdes plugins`` and ``bdes plugins show``: lists of plugins and of parameters."""
 
 import json
-from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from bdes_framework._internal.text import ascii_controls, did_you_mean, listed, quoted
-from bdes_framework.cli.options import chosen_plugins, plugin_options
+from bdes_framework.cli.options import plugin_options
 from bdes_framework.errors import UnknownNameError
+from bdes_framework.plugin.load import load_plugins
 from bdes_framework.plugin.parameters import parameters_of
-from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.plugin.registry import LIST_ITEM, Entry, PluginStatus
 
 _PADDING = 2
@@ -23,22 +23,20 @@ _STYLES = {"loaded": "green", "disabled": "yellow", "failed": "bold red"}
 @plugin_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.pass_context
-def plugins(
-    context: click.Context,
-    config: Path | None,
-    modules: tuple[str, ...],
-    disabled: tuple[str, ...],
-    as_json: bool,
-) -> None:
+def plugins(context: click.Context, /, as_json: bool, **chosen: Any) -> None:
     """List plugins: what each registered, or why it failed."""
     if context.invoked_subcommand is not None:
         return
-    loaded = chosen_plugins(config, modules, disabled)
+    loaded = load_plugins(**chosen)
     if as_json:
         click.echo(json.dumps([_as_json(status) for status in loaded.records], indent=2))
         return
     console = Console()
-    widths = _widths(loaded)
+    entries = [entry for status in loaded.records for entry in status.entries]
+    widths = [
+        max(map(len, column), default=0) + _PADDING
+        for column in ([str(entry.kind) for entry in entries], [entry.name for entry in entries])
+    ]
     for status in loaded.records:
         _list_plugin(console, status, widths)
     if not loaded.records:
@@ -51,18 +49,15 @@ def plugins(
 @plugin_options
 @click.argument("name")
 @click.pass_context
-def show(
-    context: click.Context,
-    config: Path | None,
-    modules: tuple[str, ...],
-    disabled: tuple[str, ...],
-    name: str,
-) -> None:
+def show(context: click.Context, /, name: str, **chosen: Any) -> None:
     """Show the parameters of a registered NAME, or one plugin by its NAME."""
     # The options may stand before 'show' or after it, as people write them.
-    before = context.parent.params if context.parent is not None else {}
-    loaded = chosen_plugins(
-        config or before["config"], (*before["modules"], *modules), (*before["disabled"], *disabled)
+    assert context.parent is not None
+    before = context.parent.params
+    loaded = load_plugins(
+        chosen["config"] or before["config"],
+        modules=before["modules"] + chosen["modules"],
+        disabled=before["disabled"] + chosen["disabled"],
     )
     console = Console()
     entries = [entry for entry in loaded.entries() if entry.name == name]
@@ -78,25 +73,15 @@ def show(
         _show_plugin(console, status)
 
 
-def _widths(loaded: Plugins) -> tuple[int, int]:
-    entries = [entry for status in loaded.records for entry in status.entries]
-    kinds = max((len(str(entry.kind)) for entry in entries), default=0)
-    return kinds, max((len(entry.name) for entry in entries), default=0)
-
-
-def _list_plugin(console: Console, status: PluginStatus, widths: tuple[int, int]) -> None:
+def _list_plugin(console: Console, status: PluginStatus, widths: list[int]) -> None:
     """Print one plugin: a heading, and what it registered or why it failed."""
-    console.print(
-        Text.assemble(
-            (ascii_controls(status.name), "bold"),
-            f"  {ascii_controls(status.origin)}  ",
-            (status.state, _STYLES[status.state]),
-        )
-    )
+    name, origin = ascii_controls(status.name), ascii_controls(status.origin)
+    state = (status.state, _STYLES[status.state])
+    console.print(Text.assemble((name, "bold"), f"  {origin}  ", state))
     table = Table.grid(padding=(0, 0, 0, _PADDING), pad_edge=True, expand=True)
     if status.state == "loaded":
-        table.add_column(width=widths[0] + _PADDING)
-        table.add_column(width=widths[1] + _PADDING)
+        for width in widths:
+            table.add_column(width=width)
         table.add_column(ratio=1)
         for entry in status.entries:
             table.add_row(str(entry.kind), _safe(entry.name), _safe(entry.summary))
@@ -123,7 +108,12 @@ def _show_entry(console: Console, entry: Entry) -> None:
     console.print(Text(f"{entry.kind} {entry.name}", style="bold"))
     console.print(_safe(entry.summary))
     for paragraph in entry.explanation:
-        _print_paragraph(console, paragraph)
+        if not LIST_ITEM.match(paragraph):
+            console.print(_safe(paragraph))
+            continue
+        item = Table.grid(padding=(0, 1, 0, 0))  # a hanging indent
+        item.add_row(*map(_safe, paragraph.split(" ", 1)))
+        console.print(item)
     console.print(_safe(f"from plugin {entry.plugin} of {entry.distribution}"), style="dim")
     parameters = parameters_of(entry.config)
     if not parameters:
@@ -135,17 +125,6 @@ def _show_entry(console: Console, entry: Entry) -> None:
     for parameter in parameters:
         default = "required" if parameter.default is None else parameter.default
         table.add_row(*map(_safe, (parameter.name, parameter.type, default, parameter.meaning)))
-    console.print(table)
-
-
-def _print_paragraph(console: Console, text: str) -> None:
-    """Print a paragraph, or a list item with a hanging indent."""
-    mark, _, rest = text.partition(" ")
-    if not LIST_ITEM.match(text):
-        console.print(_safe(text))
-        return
-    table = Table.grid(padding=(0, 1, 0, 0))
-    table.add_row(_safe(mark), _safe(rest))
     console.print(table)
 
 

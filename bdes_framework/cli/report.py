@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from bdes_framework._internal.files import replace_file, replace_text
+from bdes_framework.cli.options import PATH
 from bdes_framework.experiment.results import Run, load_run
 
 CHARTS = {
@@ -20,11 +21,11 @@ CHARTS = {
     "gap": "how far from optimal the benchmark can be",
 }
 
-_FILE = click.Path(path_type=Path)
+
 _ONLY = "Only this one; may be given again."
 _EXPERIMENT = click.option(
     "--experiment",
-    type=_FILE,
+    type=PATH,
     metavar="FILE",
     help="The file the run was made from: needed to replay cells if it loads local modules.",
 )
@@ -40,8 +41,8 @@ def need_charts() -> None:
 
 
 @click.command()
-@click.argument("run", type=_FILE)
-@click.option("--out", type=_FILE, help="By default report.html in the run's folder.")
+@click.argument("run", type=PATH)
+@click.option("--out", type=PATH, help="By default report.html in the run's folder.")
 @_EXPERIMENT
 @click.option(
     "--paths",
@@ -107,9 +108,9 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
 
 
 @click.command(epilog="Charts: " + "; ".join(f"{name}, {text}" for name, text in CHARTS.items()))
-@click.argument("run", type=_FILE)
+@click.argument("run", type=PATH)
 @click.option("--chart", required=True, type=click.Choice(list(CHARTS)), help="Which chart.")
-@click.option("-o", "--out", required=True, type=_FILE, help="FILE.svg or FILE.png.")
+@click.option("-o", "--out", required=True, type=PATH, help="FILE.svg or FILE.png.")
 @click.option("--environment", "environments", multiple=True, metavar="LABEL", help=_ONLY)
 @click.option("--policy", "policies", multiple=True, metavar="LABEL", help=_ONLY)
 @click.option("--horizon", type=int, help="The longest by default.")

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
 from bdes_framework._internal.text import ascii_controls
+from bdes_framework.cli.options import PATH, fact_table
 from bdes_framework.cli.report import need_charts, write_report
 from bdes_framework.cli.runs import show_run
 from bdes_framework.experiment.cell import Cell, CellResult
@@ -20,12 +20,10 @@ from bdes_framework.experiment.results import Run
 from bdes_framework.experiment.run import run_experiment, run_folder
 from bdes_framework.interfaces import Reference
 
-_PATH = click.Path(path_type=Path)
-
 
 @click.command()
-@click.argument("file", type=_PATH)
-@click.option("--out", type=_PATH, help="The run's folder.")
+@click.argument("file", type=PATH)
+@click.option("--out", type=PATH, help="The run's folder.")
 @click.option("--engine", metavar="NAME", help="Engine for the cells: serial, processes, dask.")
 @click.option("--workers", type=click.IntRange(min=1), help="How many workers the engine starts.")
 @click.option("--retry-failed", is_flag=True, help="Run cells that failed before again.")
@@ -113,33 +111,30 @@ def _run_with_progress(
 
 
 @click.command()
-@click.argument("file", type=_PATH)
+@click.argument("file", type=PATH)
 def check(file: Path) -> None:
     """Check everything in FILE without running it: plugins, parameters, sizes."""
     experiment = load_experiment(file)
     cells = experiment.cells
     pulls = sum(cell.horizon for cell in cells)
-    table = Table.grid(padding=(0, 2))
-    rows = {
+    # From 10 ns per pull of compiled policies to 10 µs of plain Python ones that decide each round.
+    low, high = (_duration(pulls * seconds + len(cells) * 1e-3) for seconds in (1e-8, 1e-5))
+    duration = f"{low} with compiled policies, up to {high} with plain Python ones"
+    if experiment.config.benchmark is not False:
+        duration += "; besides, planning the benchmark"
+    counts = {
         "environments": len({c.environment.label for c in cells}),
         "policies": len({c.policy.label for c in cells}),
         "horizons": len(experiment.config.horizons),
         "replications": experiment.config.replications,
         "cells": len(cells),
         "pulls": pulls,
-        "folder": run_folder(experiment),
     }
-    for name, value in rows.items():
-        table.add_row(name, Text(f"{value:,}" if isinstance(value, int) else str(value)))
-    # From 10 ns per pull for compiled policies to 10 µs for plain Python ones that decide each round.
-    low, high = (_duration(pulls * seconds + len(cells) * 1e-3) for seconds in (1e-8, 1e-5))
-    duration = f"{low} with compiled policies, up to {high} with plain Python ones"
-    if experiment.config.benchmark is not False:
-        duration += "; besides, planning the benchmark"
-    table.add_row("time", duration)
+    rows = {name: f"{count:,}" for name, count in counts.items()}
+    rows |= {"folder": str(run_folder(experiment)), "time": duration}
     console = Console()
     console.print(Text(ascii_controls(f"{file}: no mistakes"), style="green"))
-    console.print(table)
+    console.print(fact_table(rows.items()))
 
 
 def _duration(seconds: float) -> str:

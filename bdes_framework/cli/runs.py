@@ -2,9 +2,11 @@
 
 import csv
 import io
+import itertools
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TypeAlias
 
@@ -15,6 +17,7 @@ from rich.text import Text
 
 from bdes_framework._internal.files import replace_file, replace_text
 from bdes_framework._internal.text import ascii_controls, one_line, quoted
+from bdes_framework.cli.options import PATH
 from bdes_framework.errors import BdesError
 from bdes_framework.experiment.results import COLUMNS, Run, load_run
 from bdes_framework.experiment.run import RUNS, list_runs
@@ -27,7 +30,6 @@ from bdes_framework.experiment.summary import (
     summarise,
 )
 
-_FOLDER = click.Path(path_type=Path)
 _MAX_FAILURES = 10
 _MIN_WIDTH_FOR_REWARD = 100
 """The width in characters from which on reward is shown beside regret."""
@@ -37,7 +39,7 @@ _Place: TypeAlias = tuple[str, int, str]
 
 
 @click.command()
-@click.argument("folder", type=_FOLDER, default=RUNS)
+@click.argument("folder", type=PATH, default=RUNS)
 def runs(folder: Path) -> None:
     """List the runs below FOLDER."""
     table = _table(["Run", "Experiment"], ["Cells"])
@@ -65,7 +67,7 @@ def _table(*headings: Sequence[str]) -> Table:
 
 
 @click.command()
-@click.argument("run", type=_FOLDER)
+@click.argument("run", type=PATH)
 @click.option("--traceback", is_flag=True, help="Show where failed cells failed.")
 def show(run: Path, traceback: bool) -> None:
     """Print the table of results of RUN again."""
@@ -83,36 +85,28 @@ def show_run(run: Run, *, tracebacks: bool = False) -> int:
     for error in benchmark_errors:
         click.echo(f"no regret: the benchmark failed: {error}", err=True)
     failed = [cell for cell in cells if cell.error is not None]
-    groups = _group_failures(failed)
-    for group in groups[:_MAX_FAILURES]:
-        click.echo(_failure_text(group), err=True)
+    groups: dict[tuple[str, str | None], list[CellSummary]] = {}
+    for cell in failed:
+        groups.setdefault((cell.policy, cell.error), []).append(cell)
+    for first, *others in itertools.islice(groups.values(), _MAX_FAILURES):
+        where = f"{ascii_controls(first.policy)} on {ascii_controls(first.environment)}"
+        place = f"{where}, T = {first.horizon}, replication {first.replication}"
+        more = f" and {_more_cells(len(others))}" if others else ""
+        click.echo(f"failed: {place}{more}: {first.error}", err=True)
         if tracebacks:
-            for line in run.traceback(group[0]).splitlines():
+            for line in run.traceback(first).splitlines():
                 click.echo("  " + ascii_controls(line), err=True)
-    rest = sum(map(len, groups[_MAX_FAILURES:]))
+    rest = sum(map(len, itertools.islice(groups.values(), _MAX_FAILURES, None)))
     if rest:
-        click.echo(f"failed: and {rest} more cell{'s' if rest > 1 else ''} otherwise", err=True)
+        click.echo(f"failed: and {_more_cells(rest)} otherwise", err=True)
     if failed:
         counts = f"{len(failed)} of {len(cells)} cells failed"
         click.echo(f"bdes: {counts}; --retry-failed runs them again", err=True)
     return 1 if failed or benchmark_errors else 0
 
 
-def _group_failures(failed: list[CellSummary]) -> list[list[CellSummary]]:
-    """Group failed cells by policy and error."""
-    groups: dict[tuple[str, str | None], list[CellSummary]] = {}
-    for cell in failed:
-        groups.setdefault((cell.policy, cell.error), []).append(cell)
-    return list(groups.values())
-
-
-def _failure_text(group: list[CellSummary]) -> str:
-    first, more = group[0], len(group) - 1
-    others = f" and {more} more cell{'s' if more > 1 else ''}" if more else ""
-    return (
-        f"failed: {ascii_controls(first.policy)} on {ascii_controls(first.environment)},"
-        f" T = {first.horizon}, replication {first.replication}{others}: {first.error}"
-    )
+def _more_cells(n: int) -> str:
+    return f"{n} more cell{'s' if n > 1 else ''}"
 
 
 def results_table(results: Sequence[Result], width: int) -> Table:
@@ -130,31 +124,23 @@ def results_table(results: Sequence[Result], width: int) -> Table:
     for heading in (*headings, *(["Slope"] if slope_of else [])):
         table.add_column(heading, justify="right")
     for result in results:
+        some_failed = result.n_failed and result.mean is not None
+        failures = f" ({result.n_failed} failed)" if some_failed else ""
         row = [
             ascii_controls(result.environment),
             f"{result.horizon:,}",
-            ascii_controls(result.policy) + _remark(result, result in best),
-            *(_reward_texts(result) if with_reward else ()),
+            ascii_controls(result.policy) + (" *" if result in best else "") + failures,
         ]
+        if with_reward:
+            mean = result.mean
+            per_round = "failed" if mean is None else f"{mean.mean / result.horizon:.4f}"
+            row += [estimate_text(result.reward), per_round]
         row += [estimate_text(result.regret), _fraction(result)] if with_regret else []
         if slope_of:
             slope = slope_of.get((result.environment, result.policy))
             row.append("" if slope is None else f"{slope:.2f}")
         table.add_row(*map(Text, row), style="bold" if result in best else "")
     return table
-
-
-def _remark(result: Result, is_best: bool) -> str:
-    """Return the text after a policy's label: a star, and the number of failed replications."""
-    some = result.n_failed and result.mean is not None
-    return (" *" if is_best else "") + (f" ({result.n_failed} failed)" if some else "")
-
-
-def _reward_texts(result: Result) -> tuple[str, str]:
-    """Return the total reward, and the expected reward per round."""
-    if result.mean is None:
-        return "-", "failed"
-    return estimate_text(result.reward), f"{result.mean.mean / result.horizon:.4f}"
 
 
 def _width(results: Sequence[Result], label: str) -> int:
@@ -164,15 +150,12 @@ def _width(results: Sequence[Result], label: str) -> int:
 
 def _best(results: Sequence[Result]) -> list[Result]:
     """Return the results with the highest expected reward of their environment and horizon."""
-    columns: dict[tuple[str, int], list[Result]] = {}
+    columns: dict[tuple[str, int], list[tuple[float, Result]]] = {}
     for result in results:
         if result.mean is not None:
-            columns.setdefault((result.environment, result.horizon), []).append(result)
-    return [
-        max(column, key=lambda r: r.mean.mean if r.mean is not None else 0.0)
-        for column in columns.values()
-        if len(column) > 1
-    ]
+            column = columns.setdefault((result.environment, result.horizon), [])
+            column.append((result.mean.mean, result))
+    return [max(column, key=itemgetter(0))[1] for column in columns.values() if len(column) > 1]
 
 
 def _fraction(result: Result) -> str:
@@ -194,9 +177,9 @@ def estimate_text(estimate: Estimate | None) -> str:
 
 
 @click.command()
-@click.argument("run", type=_FOLDER)
+@click.argument("run", type=PATH)
 @click.option("--format", "form", type=click.Choice(["csv", "json", "parquet"]), default="csv")
-@click.option("--out", type=_FOLDER, help="Where to write; standard output by default.")
+@click.option("--out", type=PATH, help="Where to write; standard output by default.")
 def export(run: Path, form: str, out: Path | None) -> None:
     """Write the cells of RUN as CSV, JSON or Parquet, one row per cell."""
     with load_run(run) as opened:
@@ -204,23 +187,17 @@ def export(run: Path, form: str, out: Path | None) -> None:
     if form == "parquet":
         _write_parquet(rows, out)
         return
-    text = json.dumps(rows, indent=1) + "\n" if form == "json" else _as_csv(rows)
-    if out is None:
-        _print(text)
+    if form == "json":
+        text = json.dumps(rows, indent=1) + "\n"
     else:
+        buffer = io.StringIO()
+        writer = csv.DictWriter(buffer, COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
+        text = buffer.getvalue()
+    if out is not None:
         replace_text(out, text)
-
-
-def _as_csv(rows: list[dict[str, object]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS)
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def _print(text: str) -> None:
-    """Write to standard output, control characters escaped only for a terminal."""
+        return
     if sys.stdout.isatty():
         text = "".join(f"{ascii_controls(line)}\n" for line in text.splitlines())
     sys.stdout.write(text)  # click.echo would cut escape sequences out of the data
@@ -239,17 +216,16 @@ def _write_parquet(rows: list[dict[str, object]], out: Path | None) -> None:
 
 
 @click.command()
-@click.argument("first", type=_FOLDER)
-@click.argument("second", type=_FOLDER)
+@click.argument("first", type=PATH)
+@click.argument("second", type=PATH)
 def compare(first: Path, second: Path) -> None:
     """Compare two runs on what both have: expected reward of SECOND less that of FIRST."""
     with load_run(first) as one, load_run(second) as other:
-        if not _compare(one, other):
-            sys.exit(1)
+        sys.exit(_compare(one, other))
 
 
-def _compare(one: Run, other: Run) -> bool:
-    """Print the comparison; return whether the runs have anything in common."""
+def _compare(one: Run, other: Run) -> int:
+    """Print the comparison; return the exit code: 1 if the runs have nothing in common."""
     shared, different = _shared(one, other)
     same_seed = _config(one)["seed"] == _config(other)["seed"]
     differences = _paired_differences(one, other) if same_seed else {}
@@ -264,7 +240,7 @@ def _compare(one: Run, other: Run) -> bool:
         click.echo(f"left out: {quoted(label)} is not the same environment in both runs", err=True)
     for remark in _differences_of_setup(one, other, shared):
         click.echo(remark, err=True)
-    return bool(shared)
+    return 0 if shared else 1
 
 
 def _shared(one: Run, other: Run) -> tuple[list[tuple[Result, Result]], list[str]]:

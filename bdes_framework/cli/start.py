@@ -3,24 +3,28 @@
 import json
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import click
 
-from bdes_framework.cli.options import chosen_plugins, plugin_options
+from bdes_framework.cli.options import PATH, plugin_options
 from bdes_framework.experiment.schema import experiment_schema
 from bdes_framework.interfaces import Kind
 from bdes_framework.plugin.load import load_plugins
-from bdes_framework.plugin.plugins import Plugins
 
 _PREFERRED = ("ucb1", "thompson", "exp3", "uniform")
+_NO_POLICY = '# No policy is installed; name one here.\n# [[policies]]\n# use = "..."'
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path), default="experiment.toml")
+@click.argument("file", type=PATH, default="experiment.toml")
 def init(file: Path) -> None:
     """Write a commented experiment to FILE (experiment.toml by default)."""
     template = (files("bdes_framework.cli") / "starter.toml").read_text(encoding="utf-8")
-    text = template.format(file=file.name, policies=_policies(load_plugins()))
+    names = [entry.name for entry in load_plugins().entries(Kind.POLICY)]
+    chosen = [name for name in _PREFERRED if name in names] or names
+    policies = "\n\n".join(f'[[policies]]\nuse = "{name}"' for name in chosen[:2])
+    text = template.format(file=file.name, policies=policies or _NO_POLICY)
     try:
         with file.open("x", encoding="utf-8") as out:
             out.write(text)
@@ -31,17 +35,8 @@ def init(file: Path) -> None:
     click.echo(f"wrote {file}; next: bdes run {file}")
 
 
-def _policies(plugins: Plugins) -> str:
-    names = [entry.name for entry in plugins.entries(Kind.POLICY)]
-    chosen = [name for name in _PREFERRED if name in names] or names[:2]
-    if not chosen:
-        return '# No policy is installed; name one here.\n# [[policies]]\n# use = "..."'
-    return "\n\n".join(f'[[policies]]\nuse = "{name}"' for name in chosen[:2])
-
-
 @click.command()
 @plugin_options
-def schema(config: Path | None, modules: tuple[str, ...], disabled: tuple[str, ...]) -> None:
+def schema(**chosen: Any) -> None:
     """Print a JSON Schema of the experiment file, made from the installed plugins."""
-    plugins = chosen_plugins(config, modules, disabled)
-    click.echo(json.dumps(experiment_schema(plugins), indent=2))
+    click.echo(json.dumps(experiment_schema(load_plugins(**chosen)), indent=2))
