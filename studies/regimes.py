@@ -7,13 +7,12 @@ beside the slope of the theorem's own finite-T expression over the same horizons
 import math
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 from attrs import frozen
 
 import bdes_framework as bdes
-from bdes_framework.experiment.arms import ArmsConfig, make_arms
+from bdes_framework.experiment.arms import ArmsConfig, generate_arms
 from studies.pages import slope_of, slope_with_interval
 
 PLUGINS = bdes.load_plugins()
@@ -135,7 +134,7 @@ def instances_of(case: Case, seed: int, horizon: int) -> list[bdes.Instance]:
 
 def drawn_instance(n_arms: int, index: int, lam: float) -> bdes.Instance:
     """Return an instance drawn from a fixed seed, with one arm that restores the state fully."""
-    r, b = make_arms(ArmsConfig(generator="click-bait", n=n_arms, seed=index), Path())
+    r, b = generate_arms(ArmsConfig(generator="click-bait", n=n_arms, seed=index))
     b[b.argmax()] = 1.0
     return bdes.Instance(r, b, lam)
 

@@ -97,11 +97,8 @@ class ArmsConfig:
             raise InvalidValueError(f"a grid of {self.n}² arms is over {MAX_EXPERIMENT_ARMS}")
 
 
-def make_arms(config: ArmsConfig, base: Path) -> tuple[FloatArray, FloatArray]:
-    """Return ``r`` and ``b``, each of shape (K,)."""
-    if config.file is not None:
-        found = read_arms(base / config.file)
-        return np.array(found.r), np.array(found.b)
+def generate_arms(config: ArmsConfig) -> tuple[FloatArray, FloatArray]:
+    """Return generated ``r`` and ``b``, each of shape (K,)."""
     assert config.n is not None
     if config.generator == "grid":
         side = np.linspace(0, 1, config.n)
@@ -118,12 +115,10 @@ def make_arms(config: ArmsConfig, base: Path) -> tuple[FloatArray, FloatArray]:
 def arms_parameters(config: ArmsConfig, base: Path) -> dict[str, object]:
     """Return an environment's parameters from its arms: ``r``, ``b``, perhaps ``lam``, ``q0``."""
     if config.file is None:
-        r, b = make_arms(config, base)
-        return {"r": r, "b": b}
+        return dict(zip(("r", "b"), generate_arms(config), strict=True))
     file = read_arms(base / config.file)
-    rest = {"lam": file.lam, "q0": file.q0}
-    given = {name: value for name, value in rest.items() if value is not None}
-    return {"r": np.array(file.r), "b": np.array(file.b), **given}
+    found = {"r": np.array(file.r), "b": np.array(file.b), "lam": file.lam, "q0": file.q0}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def fitted_arms(found: "Fit", log: "Log") -> ArmsFile:
@@ -165,8 +160,7 @@ def read_arms(path: Path) -> ArmsFile:
     if path.suffix != ".csv":
         read = read_json if path.suffix == ".json" else read_toml
         return structure(ArmsFile, read(path), str(path))
-    r: list[float] = []
-    b: list[float] = []
+    arms: list[tuple[float, float]] = []
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file, strict=True)
@@ -176,18 +170,17 @@ def read_arms(path: Path) -> ArmsFile:
                     f"{path.name}: needs columns 'r' and 'b', has {listed(rows.fieldnames or ())}"
                 )
             for row in rows:
-                if len(r) >= MAX_EXPERIMENT_ARMS:
+                if len(arms) >= MAX_EXPERIMENT_ARMS:
                     raise InvalidValueError(f"{path.name}: more than {MAX_EXPERIMENT_ARMS} arms")
                 where = f"{path.name}, line {rows.line_num}"
-                r.append(_number(row["r"], "r", where))
-                b.append(_number(row["b"], "b", where))
+                arms.append((_number(row["r"], "r", where), _number(row["b"], "b", where)))
     except OSError as error:
         raise InvalidValueError(f"cannot read {path.name}: {error.strerror}") from None
     except (csv.Error, UnicodeDecodeError) as error:
         raise InvalidValueError(f"{path.name} is not a CSV file: {error}") from None
-    if not r:
+    if not arms:
         raise InvalidValueError(f"{path.name}: has no arms")
-    return ArmsFile(r, b)
+    return ArmsFile([r for r, _ in arms], [b for _, b in arms])
 
 
 def _number(text: str | None, column: str, where: str) -> float:

@@ -182,11 +182,7 @@ def play(
 
 
 def missing_knowledge(plugins: Plugins, cell: Cell) -> str:
-    """Return why a cell's policy cannot be built with what is revealed to it; empty if it can.
-
-    Builds, and simulates nothing. A policy that could not be built with everything revealed
-    either fails for another reason, which its cells report.
-    """
+    """Return why a cell's policy needs more to be revealed to be built; empty if it does not."""
     hidden = [name for name in ("reveal_lam", "reveal_replenishing_arm") if not getattr(cell, name)]
     try:
         environment = build_environment(plugins, cell)
@@ -202,7 +198,17 @@ def missing_knowledge(plugins: Plugins, cell: Cell) -> str:
 
 
 def _build_policy(plugins: Plugins, cell: Cell, environment: Environment) -> Policy:
-    return plugins.policy(cell.policy.table, _problem(environment, cell), seed=_seed(cell))
+    """Build a cell's policy; of an environment that is no B-DES instance nothing is revealed."""
+    problem = Problem(environment.n_arms, cell.horizon)
+    if isinstance(environment, HasInstance):
+        instance = environment.instance
+        problem = evolve(
+            problem,
+            lam=instance.lam if cell.reveal_lam else None,
+            replenishing_arm=int(instance.b.argmax()) if cell.reveal_replenishing_arm else None,
+            q0=instance.q0,
+        )
+    return plugins.policy(cell.policy.table, problem, seed=_seed(cell))
 
 
 def _seed(cell: Cell) -> SeedSequence:
@@ -221,27 +227,10 @@ def _basis(environment: Environment, cell: Cell) -> str:
     return ""
 
 
-def _problem(environment: Environment, cell: Cell) -> Problem:
-    """Return what the policy may know: nothing of an environment that is no B-DES instance."""
-    if not isinstance(environment, HasInstance):
-        return Problem(environment.n_arms, cell.horizon)
-    instance = environment.instance
-    return Problem(
-        n_arms=environment.n_arms,
-        horizon=cell.horizon,
-        lam=instance.lam if cell.reveal_lam else None,
-        replenishing_arm=int(instance.b.argmax()) if cell.reveal_replenishing_arm else None,
-        q0=instance.q0,
-    )
-
-
 def cell_key(versions: Mapping[str, str], **decisive: object) -> str:
     """Return the hash of everything that decides a cell's numbers, plugin versions included."""
-    text = json.dumps(
-        {"format": KEY_FORMAT, "versions": dict(versions), **decisive},
-        sort_keys=True,
-        default=canonical,
-    )
+    content = {"format": KEY_FORMAT, "versions": dict(versions), **decisive}
+    text = json.dumps(content, sort_keys=True, default=canonical)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

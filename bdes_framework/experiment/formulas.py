@@ -13,11 +13,8 @@ from bdes_framework.errors import InvalidValueError
 
 MAX_FORMULA_LENGTH = 200
 
-_FUNCTIONS: Mapping[str, Callable[[float], float]] = {
-    "exp": math.exp,
-    "log": math.log,
-    "sqrt": math.sqrt,
-}
+_FUNCTIONS: Mapping[str, Callable[[float], float]]
+_FUNCTIONS = {"exp": math.exp, "log": math.log, "sqrt": math.sqrt}
 _OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,

@@ -7,7 +7,6 @@ as a string is a formula in T and K.
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from attrs import AttrsInstance, fields, frozen
 
@@ -19,56 +18,53 @@ from bdes_framework.plugin import config_types as ct
 from bdes_framework.plugin.registry import Entry
 
 
-class Axis(NamedTuple):
-    """A parameter and the values it takes; with one value it is no axis of the grid."""
-
-    name: str
-    values: list[object]
-
-
 @frozen
 class Source:
-    """An environment or policy of the file: its entry, label and parameters as axes."""
+    """An environment or policy of the file: its entry, label, and the values of parameters."""
 
     kind: Kind
     path: str
     entry: Entry
     label: str
-    axes: tuple[Axis, ...]
+    axes: Mapping[str, list[object]]
 
     @property
     def size(self) -> int:
         """Number of variants."""
-        return math.prod(len(axis.values) for axis in self.axes)
+        return math.prod(map(len, self.axes.values()))
 
     def variants(self) -> Iterator[tuple[str, dict[str, object]]]:
         """Yield the label and the values of every variant."""
-        varying = [axis.name for axis in self.axes if len(axis.values) > 1]
-        for values in itertools.product(*(axis.values for axis in self.axes)):
-            chosen = dict(zip((axis.name for axis in self.axes), values, strict=True))
+        varying = [name for name, values in self.axes.items() if len(values) > 1]
+        for combination in itertools.product(*self.axes.values()):
+            chosen = dict(zip(self.axes, combination, strict=True))
             words = [f"{name}={_short(chosen[name])}" for name in varying]
             yield (f"{self.label} ({', '.join(words)})" if words else self.label), chosen
 
 
 def axes_of(
     entry: Entry, table: Mapping[str, object], path: str
-) -> tuple[tuple[Axis, ...], list[Mistake]]:
-    """Return a table's parameters as axes of its grid, and the mistakes in their lists."""
+) -> tuple[dict[str, list[object]], list[Mistake]]:
+    """Return the values each parameter of a table takes, and the mistakes in their lists."""
     kinds = ct.field_types(entry.config)
-    axes: list[Axis] = []
+    given: dict[str, tuple[object, bool]] = {}
     for name, value in table.items():
         if name == "arms" and takes_arms(entry.config) and isinstance(value, Mapping):
-            axes += [_axis(f"arms.{key}", inner, False) for key, inner in value.items()]
+            given |= {f"arms.{key}": (inner, False) for key, inner in value.items()}
         else:
-            axes.append(_axis(name, value, takes_list(kinds.get(name, ct.ANYTHING))))
+            given[name] = value, takes_list(kinds.get(name, ct.ANYTHING))
+    axes: dict[str, list[object]] = {}
     mistakes: list[Mistake] = []
-    for axis in axes:
-        if not axis.values:
-            mistakes.append(Mistake(f"{path}.{axis.name}", "is an empty list"))
-        for label in _drop_repeated(axis.values):
-            message = f"has {quoted(label)} twice in its grid"
-            mistakes.append(Mistake(f"{path}.{axis.name}", message))
-    return tuple(axes), mistakes
+    for name, (value, is_list) in given.items():
+        values = value if isinstance(value, list) and not is_list else [value]
+        if not values:
+            mistakes.append(Mistake(f"{path}.{name}", "is an empty list"))
+        axes[name], repeated = _distinct(values)
+        mistakes += [
+            Mistake(f"{path}.{name}", f"has {quoted(label)} twice in its grid")
+            for label in repeated
+        ]
+    return axes, mistakes
 
 
 def duplicate_labels(sources: Sequence[Source]) -> Iterator[Mistake]:
@@ -82,25 +78,13 @@ def duplicate_labels(sources: Sequence[Source]) -> Iterator[Mistake]:
                 owners[label] = source
             elif owner.path not in reported:
                 reported.add(owner.path)
-                if owner is source:
-                    message = f"the label {quoted(label)} is that of two of its variants"
-                else:
-                    message = (
-                        f"the label {quoted(label)} is also that of {owner.path}, or of one of its"
-                        " variants; give each its own 'label'"
-                    )
-                yield Mistake(source.path, message)
+                other = f"also that of {owner.path}, or of one of its variants; give each its own"
+                which = "that of two of its variants" if owner is source else f"{other} 'label'"
+                yield Mistake(source.path, f"the label {quoted(label)} is {which}")
 
 
-def _axis(name: str, value: object, takes_list: bool) -> Axis:
-    return Axis(name, list(value) if isinstance(value, list) and not takes_list else [value])
-
-
-def _drop_repeated(values: list[object]) -> list[str]:
-    """Keep the first of equal values; return the labels of those that were dropped.
-
-    Values are equal if their labels are, whether 1 is written as 1, 1.0 or "1".
-    """
+def _distinct(values: list[object]) -> tuple[list[object], list[str]]:
+    """Return values without repetitions (of 1, 1.0 and "1", say), and the labels of those."""
     seen: set[str] = set()
     repeated: dict[str, None] = {}
     kept: list[object] = []
@@ -111,8 +95,7 @@ def _drop_repeated(values: list[object]) -> list[str]:
         else:
             kept.append(value)
         seen |= labels
-    values[:] = kept
-    return list(repeated)
+    return kept, list(repeated)
 
 
 def _short(value: object) -> str:

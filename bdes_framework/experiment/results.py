@@ -146,9 +146,8 @@ class Run:
 
     def traceback(self, cell: CellSummary) -> str:
         """Return the traceback of a failed cell; empty if it did not fail."""
-        place = (cell.environment, cell.policy, cell.horizon, cell.replication)
-        for planned in self._plan:
-            if (*_group(planned), planned.replication) == place:
+        for planned in self._groups.get(_group(cell), ()):
+            if planned.replication == cell.replication:
                 result = self._store.result(planned.key)
                 return "" if result is None else result.details
         raise KeyError(f"no cell of {cell.policy!r} on {cell.environment!r}, T = {cell.horizon}")
@@ -220,14 +219,16 @@ class Run:
                 yield planned, result
 
     def _summary(self, planned: PlannedCell, result: CellResult) -> CellSummary:
-        place = (*_group(planned), planned.replication)
         mean, totals = result.total_mean, self._totals(planned, result)
         regret = None if mean is None or totals is None else float(totals[-1]) - mean
-        return CellSummary(*place, result.total_reward, mean, result.error or None, regret)
+        earned = result.total_reward, mean
+        return CellSummary(
+            *_group(planned), planned.replication, *earned, result.error or None, regret
+        )
 
 
-def _group(planned: PlannedCell) -> tuple[str, str, int]:
-    return planned.environment, planned.policy, planned.horizon
+def _group(cell: PlannedCell | CellSummary) -> tuple[str, str, int]:
+    return cell.environment, cell.policy, cell.horizon
 
 
 def load_run(path: str | PathLike[str]) -> Run:

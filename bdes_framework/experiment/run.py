@@ -57,15 +57,6 @@ class BenchmarkJob:
         return 1e7
 
 
-@frozen(eq=False)
-class BenchmarkResult:
-    """The result of a benchmark job: a benchmark, None if there is none, or an error."""
-
-    key: str
-    benchmark: Benchmark | None
-    error: str = ""
-
-
 JobT = TypeVar("JobT")
 JobResult = TypeVar("JobResult")
 
@@ -127,7 +118,9 @@ def run_experiment(
     _make_folder(folder)
     with locked(folder), closing(open_store(folder, create=True)) as store:
         _write_description(store, folder, experiment)
-        execution = _RunExecution(experiment, store, chosen, on_cell, on_benchmark)
+        execution = _RunExecution(
+            experiment, store, chosen, on_cell, on_benchmark, experiment.plugins
+        )
         execution.run_cells(retry_failed, on_start)
     return load_run(folder)
 
@@ -165,7 +158,12 @@ def _write_description(store: Store, folder: Path, experiment: Experiment) -> No
                 for r in experiment.plugins.records
                 if r.state == "loaded"
             ],
-            "config": _resolved_config(experiment),
+            "config": {
+                **asdict(experiment.config, recurse=False),
+                "plugins": asdict(experiment.config.plugins),
+                "environments": _labelled((c.environment, c.horizon) for c in experiment.cells),
+                "policies": _labelled((c.policy, c.horizon) for c in experiment.cells),
+            },
             "cells": len(experiment.cells),
         }
         replace_text(folder / "experiment.toml", experiment.text)
@@ -174,18 +172,8 @@ def _write_description(store: Store, folder: Path, experiment: Experiment) -> No
         store.set_meta("identity", identity)
 
 
-def _resolved_config(experiment: Experiment) -> dict[str, object]:
-    """Return the config with grids expanded, formulas evaluated and arms read."""
-    cells = experiment.cells
-    return {
-        **asdict(experiment.config, recurse=False),
-        "plugins": asdict(experiment.config.plugins),
-        "environments": _labelled((c.environment, c.horizon) for c in cells),
-        "policies": _labelled((c.policy, c.horizon) for c in cells),
-    }
-
-
 def _labelled(parts: Iterable[tuple[Part, int]]) -> list[dict[str, object]]:
+    """Return tables with grids expanded, formulas evaluated and arms read, each once."""
     tables = {(part.label, horizon): part.table for part, horizon in parts}
     return [
         {"label": label, "horizon": horizon, "table": table}
@@ -202,11 +190,8 @@ class _RunExecution:
     _engine: Reference
     _on_cell: Callable[[Cell, CellResult], None]
     _on_benchmark: Callable[[int, int], None]
+    _plugins: Plugins
     _progress: RunProgress = field(init=False)
-
-    @property
-    def _plugins(self) -> Plugins:
-        return self._experiment.plugins
 
     def run_cells(self, retry_failed: bool, on_start: Callable[[int, int], None]) -> None:
         """Run the cells that are missing, then plan the missing benchmarks."""
@@ -242,8 +227,8 @@ class _RunExecution:
         total = len(jobs)
         self._on_benchmark(total, 0)
         for planned in self._results(list(jobs.values()), plan_benchmark):
-            self._take(jobs, planned.key)
-            self._store.save_benchmark(planned.key, planned.benchmark, planned.error)
+            self._take(jobs, planned[0])
+            self._store.save_benchmark(*planned)
             self._on_benchmark(total, total - len(jobs))
         for key in jobs:
             self._store.save_benchmark(key, None, _WORKER_DIED)
@@ -296,15 +281,15 @@ class _RunExecution:
                 yield BenchmarkJob(key, cell, planner)
 
 
-def plan_benchmark(plugins: Plugins, job: BenchmarkJob) -> BenchmarkResult:
-    """Plan one benchmark; an exception becomes part of the result."""
+def plan_benchmark(plugins: Plugins, job: BenchmarkJob) -> tuple[str, Benchmark | None, str]:
+    """Return the job's key, its benchmark if there is one, and the error of a plugin."""
     try:
         environment = build_environment(plugins, job.cell)
         checkpoints = log_checkpoints(job.cell.horizon, job.cell.checkpoints)
         benchmark = benchmark_of(environment, checkpoints, plugins.planner(job.planner))
     except (Exception, SystemExit) as error:
-        return BenchmarkResult(job.key, None, explained(error)[0])
-    return BenchmarkResult(job.key, benchmark)
+        return job.key, None, explained(error)[0]
+    return job.key, benchmark, ""
 
 
 def list_runs(folder: str | PathLike[str] = RUNS) -> Iterator[Path]:

@@ -33,8 +33,6 @@ _SCALARS: Mapping[type, str] = {
     Path: "string",
     type(None): "null",
 }
-
-
 _FORMULA: Schema = {
     "type": "string",
     "maxLength": MAX_FORMULA_LENGTH,
@@ -89,22 +87,20 @@ def _choice(plugins: Plugins, kind: Kind, schema_of: Callable[[Entry], Schema]) 
 
 
 def _nested(
-    entry: Entry,
-    schema_of: Callable[[ct.ConfigType], Schema] | None = None,
-    label: Schema | None = None,
+    entry: Entry, schema_of: Callable[[ct.ConfigType], Schema] | None = None, **label: Schema
 ) -> Schema:
     """Return the schema of a plugin's table, by default inside another one: plain values only."""
     table = _table(entry.config, schema_of)
     use: Schema = {"use": {"const": entry.name, "description": entry.summary}}
     return table | {
-        "properties": use | (label or {}) | table["properties"],
+        "properties": use | label | table["properties"],
         "required": ["use", *table["required"]],
     }
 
 
 def _listed(entry: Entry) -> Schema:
     """Return the schema of an environment or policy: with label, grids, formulas and arms."""
-    table = _nested(entry, _or_grid, {"label": _LABEL})
+    table = _nested(entry, _or_grid, label=_LABEL)
     if entry.kind is not Kind.ENVIRONMENT or not takes_arms(entry.config):
         return table
     required = table["required"]

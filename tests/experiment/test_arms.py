@@ -10,18 +10,15 @@ from bdes_framework.experiment.arms import (
     ArmsConfig,
     ArmsFile,
     arms_parameters,
-    make_arms,
+    generate_arms,
     read_arms,
     write_arms,
 )
 
-NOWHERE = Path()
-
 
 def test_read_csv_ignores_other_columns(tmp_path: Path) -> None:
     (tmp_path / "arms.csv").write_text("name,b,r\nbait,0.1,0.9\nquality,1,0.3\n")
-    r, b = make_arms(ArmsConfig(file="arms.csv"), tmp_path)
-    assert (r.tolist(), b.tolist()) == ([0.9, 0.3], [0.1, 1.0])
+    assert read_arms(tmp_path / "arms.csv") == ArmsFile([0.9, 0.3], [0.1, 1.0])
 
 
 @pytest.mark.parametrize(
@@ -49,7 +46,7 @@ def test_a_bad_file_is_rejected(
         (tmp_path / file).write_text(content)
     error = InvalidValueError if file.endswith(".csv") else ConfigError
     with pytest.raises(error, match=message):
-        make_arms(ArmsConfig(file=file), tmp_path)
+        read_arms(tmp_path / file)
 
 
 @pytest.mark.parametrize("name", ["arms.json", "arms.toml"])
@@ -64,7 +61,7 @@ def test_read_arms_returns_what_was_written(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("kind", ["uniform", "click-bait"])
 def test_a_generator_depends_on_its_seed_only(kind: str) -> None:
     def draw(seed: int) -> tuple[bytes, bytes]:
-        r, b = make_arms(ArmsConfig(generator=kind, n=50, seed=seed), NOWHERE)  # type: ignore[arg-type]
+        r, b = generate_arms(ArmsConfig(generator=kind, n=50, seed=seed))  # type: ignore[arg-type]
         assert ((r >= 0) & (r <= 1) & (b >= 0) & (b <= 1)).all()
         return r.tobytes(), b.tobytes()
 
@@ -73,15 +70,15 @@ def test_a_generator_depends_on_its_seed_only(kind: str) -> None:
 
 
 def test_click_bait_is_anti_correlated() -> None:
-    r, b = make_arms(ArmsConfig(generator="click-bait", n=2000, spread=0.1), NOWHERE)
+    r, b = generate_arms(ArmsConfig(generator="click-bait", n=2000, spread=0.1))
     assert np.corrcoef(r, b)[0, 1] < -0.95
     assert np.abs(b - (1 - r)).max() <= 0.1 + 1e-12
-    r, b = make_arms(ArmsConfig(generator="uniform", n=2000), NOWHERE)
+    r, b = generate_arms(ArmsConfig(generator="uniform", n=2000))
     assert abs(np.corrcoef(r, b)[0, 1]) < 0.1
 
 
 def test_a_grid_has_every_pair() -> None:
-    r, b = make_arms(ArmsConfig(generator="grid", n=3), NOWHERE)
+    r, b = generate_arms(ArmsConfig(generator="grid", n=3))
     side = (0, 0.5, 1)
     assert set(zip(r.tolist(), b.tolist(), strict=True)) == {(x, y) for x in side for y in side}
 

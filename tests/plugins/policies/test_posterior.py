@@ -4,7 +4,6 @@ import itertools
 import math
 from collections import Counter
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from bdes_framework import (
     likelihood_of,
     simulate,
 )
-from bdes_framework.experiment.arms import ArmsConfig, make_arms
+from bdes_framework.experiment.arms import ArmsConfig, generate_arms
 from bdes_policies.posterior.deviates import CorrelatedDeviates
 from bdes_policies.posterior.information_gain import plan_roughly
 from bdes_policies.posterior.laplace import Draw, Posterior, RatePrior
@@ -433,7 +432,7 @@ def test_tell_rejects_rewards_outside_0_to_1(wrong: float) -> None:
 
 @cache
 def best_value(seed: int, lam: float, horizon: int) -> tuple[Instance, float]:
-    r, b = make_arms(ArmsConfig(generator="click-bait", n=5, seed=seed), Path())
+    r, b = generate_arms(ArmsConfig(generator="click-bait", n=5, seed=seed))
     instance = Instance(r, b, lam)
     return instance, PLUGINS.planner("certified").plan(instance, horizon).value
 
