@@ -4,35 +4,23 @@ from pathlib import Path
 
 from bdes_framework import run_experiment
 from bdes_framework.report.data import RunData
-from tests.support.experiments import GOOD
+from tests.support.experiments import FILE, GOOD, changed
 
 HOSTILE_POLICY = "<script>document.title='gone'</script>\"'&"
 HOSTILE_NAME = "</title><img src=x onerror=alert(1)>"
 HOSTILE_ERROR = "</td><script>alert(2)</script>"
 
-EXPERIMENT = f"""
-name = "{HOSTILE_NAME}"
-seed = 7
-horizons = [200, 2000]
-replications = 4
-reveal_replenishing_arm = true
-
-[plugins]
-modules = ["local.py"]
-
-[[environments]]
-use = "bernoulli"
-label = "two ads"
-r = [0.9, 0.3]
-b = [0.1, 1.0]
-lam = [0.05, 0.3]
-
-[[policies]]
-use = "ucb1"
-
-[[policies]]
-use = "etc"
-
+PLAIN = changed(
+    FILE,
+    ('"demo"', '"plain"'),
+    ("seed = 1", "seed = 3"),
+    ("[10, 50]", "[100, 1000, 4000]"),
+    ("replications = 3", "replications = 5"),
+    ("benchmark = false", "reveal_replenishing_arm = true"),
+    ('"mine.py"', ""),
+    ('use = "mine"', 'use = "ucb1"\n\n[[policies]]\nuse = "etc"'),
+)
+MORE_POLICIES = f"""
 [[policies]]
 use = "uniform"
 label = '''{HOSTILE_POLICY}'''
@@ -40,30 +28,21 @@ label = '''{HOSTILE_POLICY}'''
 [[policies]]
 use = "failing"
 """
-
-FAILING = GOOD.replace("{name}", "failing").replace(
-    "return np.zeros(limit, dtype=np.int64)", f'raise OSError("{HOSTILE_ERROR}")'
+EXPERIMENT = changed(
+    PLAIN + MORE_POLICIES,
+    ('"plain"', f'"{HOSTILE_NAME}"'),
+    ("seed = 3", "seed = 7"),
+    ("[100, 1000, 4000]", "[200, 2000]"),
+    ("replications = 5", "replications = 4"),
+    ("modules = []", 'modules = ["local.py"]'),
+    ("lam = 0.3", 'lam = [0.05, 0.3]\nlabel = "two ads"'),
 )
 
-PLAIN = """
-name = "plain"
-seed = 3
-horizons = [100, 1000, 4000]
-replications = 5
-reveal_replenishing_arm = true
-
-[[environments]]
-use = "bernoulli"
-r = [0.9, 0.3]
-b = [0.1, 1.0]
-lam = 0.3
-
-[[policies]]
-use = "ucb1"
-
-[[policies]]
-use = "etc"
-"""
+FAILING = changed(
+    GOOD,
+    ("{name}", "failing"),
+    ("return np.zeros(limit, dtype=np.int64)", f'raise OSError("{HOSTILE_ERROR}")'),
+)
 
 
 def make_run(folder: Path, text: str = PLAIN) -> Path:
