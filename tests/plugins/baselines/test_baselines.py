@@ -19,15 +19,7 @@ from bdes_baselines.thompson import Thompson, Uniforms
 from bdes_baselines.ucb1 import Ucb1
 from bdes_framework import ConfigError, FloatArray, InvalidValueError, Policy, Problem
 from tests.support import textbook
-from tests.support.fused import (
-    BASELINES,
-    NOISES,
-    Case,
-    assert_same_diagnostics,
-    environment,
-    play_in_pieces,
-    policy_for,
-)
+from tests.support.fused import BASELINES, NOISES, Case, game
 from tests.support.noiseless import diagnostics_of
 from tests.support.reward_tables import NAMES, arms_played, build, random_generator, tables
 
@@ -88,11 +80,8 @@ def test_fused_rounds_equal_ask_and_tell(case: Case, noise: object) -> None:
     pieces = [(True, 1), (False, 40), (True, 60), (False, 1), (True, 16_900), (False, 9)]
     for n_arms, turns in ((4, pieces[-3:] if noise else pieces), (1, pieces[:4])):
         problem = Problem(n_arms, sum(n for _, n in turns))
-        mixed, asked = (policy_for(case, problem, seed=3) for _ in range(2))
-        played = play_in_pieces(mixed, environment(n_arms, 3, noise), turns)
-        whole = [(False, problem.horizon)]
-        assert played == play_in_pieces(asked, environment(n_arms, 3, noise), whole)
-        assert_same_diagnostics(mixed, asked)
+        asked = game(case, problem, [(False, problem.horizon)], 3, noise)
+        assert game(case, problem, turns, 3, noise) == asked
 
 
 # -- one by one -----------------------------------------------------------------------------
