@@ -47,13 +47,15 @@ def array(value: object, dtype: type[np.generic], expected: str, size: int | Non
     )
 
 
-def same(first: Array, second: Array, expected: str, what: str, place: str = "round") -> None:
-    """Raise unless two arrays are equal bit for bit; say at which place they part."""
+def same(
+    first: Array, second: Array, expected: str, what: str, place: str = "round", rtol: float = 0.0
+) -> None:
+    """Raise unless two arrays are equal, bit for bit by default; say at which place they part."""
     if first.shape != second.shape:
         raise PromiseBrokenError(expected, f"{first.size} and then {second.size} {what}s")
-    differs = np.flatnonzero((first != second) & ~(np.isnan(first) & np.isnan(second)))
-    if differs.size:
-        at = int(differs[0])
+    close = np.isclose(first, second, rtol=rtol, atol=rtol / 1000, equal_nan=True)
+    if not close.all():
+        at = int(np.argmin(close))
         came = f"{place} {at}: {what} {first[at]} and then {second[at]}"
         raise PromiseBrokenError(expected, came)
 

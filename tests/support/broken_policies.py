@@ -11,18 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from bdes_framework import (
-    FloatArray,
-    IntArray,
-    InvalidValueError,
-    Problem,
-    Record,
-    Registrar,
-    World,
-    compiled,
-    hookimpl,
-    play_round,
-)
+import bdes_framework as bdes
+from bdes_framework import FloatArray, IntArray, Problem, Record, World
 from tests.support.kit_subjects import Subjects, global_seed, late_randomness
 
 BDES_API_VERSION = 1
@@ -80,13 +70,13 @@ class Fused(Good):
     def play(self, world: World, record: Record) -> None:
         for t in range(record.arms.size):
             arm = self.choose()
-            self.learn(arm, play_round(world, record, t, arm))
+            self.learn(arm, bdes.play_round(world, record, t, arm))
 
 
-@compiled
+@bdes.compiled
 def play_in_turn(world: World, record: Record, first: int) -> None:
     for t in range(record.arms.size):
-        play_round(world, record, t, (first + t) % world.r.size)
+        bdes.play_round(world, record, t, (first + t) % world.r.size)
 
 
 @subject("good.silent")
@@ -223,7 +213,7 @@ def needs(name: str, compute: Callable[[Problem], object]) -> None:
 
 def known(value: float | None) -> None:
     if value is None:
-        raise InvalidValueError("needs to know more")
+        raise bdes.InvalidValueError("needs to know more")
 
 
 needs("plays-a-single-round", lambda problem: problem.n_arms == 1 or 1 / math.log(problem.horizon))
@@ -283,7 +273,7 @@ class LosesPatience(Fused):
     def play(self, world: World, record: Record) -> None:
         for t in range(record.arms.size):
             arm = self.choose() if t < 64 else 0
-            self.learn(arm, play_round(world, record, t, arm))
+            self.learn(arm, bdes.play_round(world, record, t, arm))
 
 
 @subject("play-equals-ask-and-tell.sometimes")
@@ -299,8 +289,8 @@ class LosesItsPlace(Fused):
         self.counts, self.sums = counts, sums
 
 
-@hookimpl
-def bdes_register(registrar: Registrar) -> None:
+@bdes.hookimpl
+def bdes_register(registrar: bdes.Registrar) -> None:
     subject.register(
         registrar.policy, "tell", lambda make, context: make(context.problem, context.rng)
     )

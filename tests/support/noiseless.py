@@ -5,19 +5,10 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from bdes_framework import (
-    Diagnostics,
-    FloatArray,
-    HasDiagnostics,
-    Instance,
-    IntArray,
-    Policy,
-    Problem,
-    Reference,
-    load_plugins,
-)
+import bdes_framework as bdes
+from bdes_framework import Diagnostics, FloatArray, Instance, IntArray, Policy, Problem
 
-PLUGINS = load_plugins()
+PLUGINS = bdes.load_plugins()
 
 
 @frozen(eq=False)
@@ -41,7 +32,7 @@ def build(name: str, problem: Problem, seed: int = 7, **parameters: object) -> P
 
 
 def diagnostics_of(policy: Policy) -> Diagnostics:
-    assert isinstance(policy, HasDiagnostics)
+    assert isinstance(policy, bdes.HasDiagnostics)
     return policy.diagnostics()
 
 
@@ -87,7 +78,7 @@ def array(diagnostics: Diagnostics, name: str) -> FloatArray:
     return value.astype(np.float64)
 
 
-def planned(diagnostics: Diagnostics, lam: float, rounds: int, planner: Reference) -> IntArray:
+def planned(diagnostics: Diagnostics, lam: float, rounds: int, planner: bdes.Reference) -> IntArray:
     """Return what a planner makes of the estimates that the policy shows."""
     estimate = Instance(
         array(diagnostics, "r_hat"), array(diagnostics, "b_hat"), lam, number(diagnostics, "state")

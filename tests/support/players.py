@@ -7,22 +7,13 @@ import numpy as np
 from attrs import define, field
 
 import bdes_framework as bdes
-from bdes_framework import (
-    Environment,
-    FloatArray,
-    IntArray,
-    Outcome,
-    Record,
-    World,
-    compiled,
-    play_round,
-)
+from bdes_framework import FloatArray, IntArray, Outcome, Record, World
 
 PLUGINS = bdes.load_plugins()
 ARMS = {"r": [0.9, 0.3, 0.5], "b": [0.1, 1.0, 0.5], "lam": 0.3}
 
 
-def environment(seed: int = 1, **parameters: object) -> Environment:
+def environment(seed: int = 1, **parameters: object) -> bdes.Environment:
     return PLUGINS.environment("bernoulli", seed=seed, **(ARMS | parameters))
 
 
@@ -71,10 +62,10 @@ def spoilt(n: int) -> FloatArray:
     return np.full(n, math.nan)
 
 
-@compiled
+@bdes.compiled
 def play_in_turn(world: World, record: Record, wrong_at: int, wrong_arm: int) -> None:
     for t in range(record.arms.size):
-        play_round(world, record, t, wrong_arm if t == wrong_at else t % world.r.size)
+        bdes.play_round(world, record, t, wrong_arm if t == wrong_at else t % world.r.size)
 
 
 class InTurn:

@@ -11,17 +11,9 @@ from unittest import SkipTest
 import numpy as np
 import pytest
 
+import bdes_framework as bdes
 import bdes_framework.testing as kit
-from bdes_framework import (
-    BdesError,
-    ConfigError,
-    Instance,
-    InvalidValueError,
-    Kind,
-    PluginError,
-    UnknownNameError,
-    load_plugins,
-)
+from bdes_framework import Instance, InvalidValueError, load_plugins
 from tests.support import REPOSITORY
 from tests.support.kit_subjects import load_subjects
 
@@ -55,7 +47,7 @@ def failures_of(ref: Any, **options: Any) -> tuple[kit.Failure, ...]:
 def test_failure_names_subject_check_and_scenario() -> None:
     error = failure_of("arms-exist", "arms_exist")
     assert isinstance(error, AssertionError)
-    assert isinstance(error, BdesError)
+    assert isinstance(error, bdes.BdesError)
     parts = {
         "subject": "policy 'arms-exist' of local file",
         "check": "arms_exist",
@@ -79,7 +71,7 @@ def test_exception_of_subject_has_file_and_line() -> None:
     assert "ZeroDivisionError: division by zero" in failure.came
     assert "(broken_policies.py, line" in failure.came
     assert failure.scenario == "K=1, T=1, lam=0.3, seed=1"
-    assert isinstance(error.__cause__, PluginError)
+    assert isinstance(error.__cause__, bdes.PluginError)
     assert isinstance(error.__cause__.__cause__, ZeroDivisionError)
 
 
@@ -110,14 +102,14 @@ def test_every_failing_check_is_reported(name: str, check: str) -> None:
 
 
 def test_wrong_name_or_parameter_raises_its_own() -> None:
-    with pytest.raises(UnknownNameError, match="Did you mean 'good'"):
+    with pytest.raises(bdes.UnknownNameError, match="Did you mean 'good'"):
         kit.check_noise_model("godo", plugins=NOISE)
-    with pytest.raises(ConfigError, match="is not a parameter"):
+    with pytest.raises(bdes.ConfigError, match="is not a parameter"):
         kit.check_noise_model("good", plugins=NOISE, epsilon=0.1)
 
 
 def test_subject_may_be_table_or_config() -> None:
-    entry = NOISE.entry(Kind.NOISE_MODEL, "parameters-are-documented.one-not")
+    entry = NOISE.entry(bdes.Kind.NOISE_MODEL, "parameters-are-documented.one-not")
     for ref in ({"use": entry.name, "width": 2.0}, entry.config()):
         (failure,) = failures_of(ref)
         assert failure.subject.startswith(f"noise model {entry.name!r} of local file (")
