@@ -59,9 +59,9 @@ def pull(environment: Environment, blocks: Iterable[IntArray]) -> Rounds:
     return Rounds.joined([Rounds.of(block, environment.pull(block.copy())) for block in blocks])
 
 
-def pull_anew(subject: Subject, scenario: EnvironmentScenario) -> Rounds:
+def pull_anew(subject: Subject, scenario: EnvironmentScenario, global_seed: int = 0) -> Rounds:
     """Build an environment and pull all arms in one block."""
-    environment = build(subject, scenario)
+    environment = build(subject, scenario, global_seed)
     return pull(environment, [scenario.arms(environment.n_arms)])
 
 
@@ -171,9 +171,7 @@ def environments_do_not_share_state(subject: Subject, scenario: EnvironmentScena
             turn.append(pull(environment, [played[t : t + 1]]))
     for each, played, turn in zip(pair, arms, turns, strict=True):
         alone = pull(build(subject, each), np.split(played, played.size))
-        expect.same_rounds(
-            alone, Rounds.joined(turn), "alone and in turns with another environment"
-        )
+        expect.same_rounds(alone, Rounds.joined(turn), "alone and in turns with another")
 
 
 @SUITE.over(*ORDINARY)
@@ -181,8 +179,7 @@ def uses_no_global_random_state(subject: Subject, scenario: EnvironmentScenario)
     """All randomness comes from the context; np.random and random are neither read nor moved."""
 
     def rewards(global_seed: int) -> tuple[FloatArray, FloatArray]:
-        environment = build(subject, scenario, global_seed)
-        pulled = pull(environment, [scenario.arms(environment.n_arms)])
+        pulled = pull_anew(subject, scenario, global_seed)
         return pulled.rewards, pulled.means
 
     expect.global_random_state_unused(rewards, "reward")
@@ -226,11 +223,9 @@ def rewards_agree_with_means(subject: Subject, scenario: EnvironmentScenario) ->
     Six standard errors, and a little for rewards that are very rare: a fair environment
     fails once in a hundred million seeds.
     """
-    environment = build(subject, scenario)
-    arms = scenario.arms(environment.n_arms)
-    pulled = pull(environment, [arms])
-    for arm in np.unique(arms):
-        surplus = (pulled.rewards - pulled.probabilities)[arms == arm]
+    pulled = pull_anew(subject, scenario)
+    for arm in np.unique(pulled.arms):
+        surplus = (pulled.rewards - pulled.probabilities)[pulled.arms == arm]
         rare = 20 * np.abs(surplus).max() / surplus.size
         allowed = 6 * surplus.std() / np.sqrt(surplus.size) + rare + 1e-12
         mean = float(surplus.mean())
@@ -272,9 +267,8 @@ def open_rounds_equals_pull(subject: Subject, scenario: EnvironmentScenario) -> 
             parts.append(pull(environment, [block]))
             continue
         parts.append(Rounds.fused(environment.open_rounds(block.size), block, sweep_block))
-    expect.same_rounds(
-        undisturbed(subject, scenario), Rounds.joined(parts), "pulled and through open_rounds"
-    )
+    whole = undisturbed(subject, scenario)
+    expect.same_rounds(whole, Rounds.joined(parts), "pulled and through open_rounds")
 
 
 @SUITE.over(*ORDINARY)
@@ -283,9 +277,7 @@ def benchmark_has_the_right_form(subject: Subject, scenario: EnvironmentScenario
     environment = build(subject, scenario)
     checkpoints = np.unique(np.array([1, (scenario.horizon + 1) // 2, scenario.horizon]))
     benchmark = _benchmark(environment, checkpoints.copy())
-    expect.same(
-        checkpoints, benchmark.checkpoints, "the checkpoints asked for", "round", "checkpoint"
-    )
+    expect.same(checkpoints, benchmark.checkpoints, "the checkpoints asked for", "checkpoint", "at")
     expect.array(benchmark.values, np.float64, "values: an array of float64, one per checkpoint")
     expect.that(bool(np.isfinite(benchmark.values).all()), "finite values", f"{benchmark.values}")
     expect.that(
@@ -301,9 +293,7 @@ def benchmark_changes_no_rewards(subject: Subject, scenario: EnvironmentScenario
     environment = build(subject, scenario)
     _benchmark(environment, np.array([scenario.horizon]))
     pulled = pull(environment, [scenario.arms(environment.n_arms)])
-    expect.same_rounds(
-        undisturbed(subject, scenario), pulled, "with and without a look at the benchmark"
-    )
+    expect.same_rounds(undisturbed(subject, scenario), pulled, "with and without its benchmark")
 
 
 @SUITE.over(*ORDINARY)

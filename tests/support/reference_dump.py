@@ -6,12 +6,9 @@ Run it before a change that should change no number, and after it, and compare::
     python -m tests.support.reference_dump after.txt
     cmp before.txt after.txt
 
-It plays ``reference.toml`` (every policy, with noise, three horizons; lam told and not told),
-plans with every planner, and fits one log. Numbers are written with all of their bits. Only the
-command line's public names and the run database are used, so that the same file runs on old and on
-new code; keys, durations and dates are left out, because they say which code ran, not what it
-computed. Numbers may differ between processors and versions of numpy or numba: both dumps belong
-to one machine.
+It plays ``reference.toml`` (lam known and unknown), plans with every planner and fits one log, with
+public names and the run database only, so that it runs on old and new code alike. Numbers are
+written with all their bits, which may differ between processors and versions of numpy or numba.
 """
 
 import sqlite3
