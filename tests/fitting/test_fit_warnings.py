@@ -19,8 +19,7 @@ def test_warnings_of_logs_that_say_little() -> None:
     one_arm = bdes.fit(bdes.Log([0] * 5000, [0, 1, 1, 0, 0] * 1000))
     assert any("the state hardly varied" in text for text in one_arm.warnings)
     settled = simulated_log(bdes.Instance([0.5, 0.3], [0.4, 0.8], 0.3), 1, 50_000, seed=10)
-    scale = [text for text in bdes.fit(settled).warnings if "common factor" in text]
-    assert len(scale) == 1
+    assert sum("common factor" in text for text in bdes.fit(settled).warnings) == 1
     assert not bdes.fit(simulated_log(ADS, users=1000, rows=50, seed=11)).warnings
     edge = bdes.Instance([0.9, 0.5], [0.0, 1.0], 0.3)
     at_edge = bdes.fit(simulated_log(edge, users=2000, rows=40, seed=12)).warnings
@@ -48,21 +47,10 @@ def test_a_common_factor_is_limited() -> None:
     assert at.b.max() * 0.99 < low < 1 < high < 1.01 / at.r.max()
 
 
-def test_a_log_without_a_state_is_warned_of() -> None:
-    still = simulated_log(bdes.Instance([0.6, 0.3], [0.5, 0.5], 0.0), users=1, rows=5000, seed=3)
-    found = bdes.fit(still)
-    more = found.evolving.bic - found.stationary.bic
-    said = f"BIC prefers the model without a state, by {more:.1f}"
-    assert any(text.startswith(said) for text in found.warnings)
-
-
 def test_factors_are_printed_with_few_digits() -> None:
     warnings = bdes.fit(bdes.Log([0, 1] * 50, [0] * 100)).warnings
     assert any("a factor of over 100 to be found out" in text for text in warnings)
     assert max(map(len, warnings)) < 250
-
-
-CONTRADICTED = "the log contradicts the rate that was"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +67,7 @@ CONTRADICTED = "the log contradicts the rate that was"
 def test_a_contradicted_rate_is_warned_of(lam: float | bdes.RatePrediction, side: str) -> None:
     log = simulated_log(ADS, users=600, rows=50, seed=15)
     (warning,) = (text for text in bdes.fit(log, lam=lam).warnings if "contradicts" in text)
-    assert warning.startswith(f"{CONTRADICTED} {side}")
+    assert warning.startswith(f"the log contradicts the rate that was {side}")
 
 
 def test_a_right_rate_is_not_warned_of() -> None:
