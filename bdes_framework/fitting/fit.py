@@ -20,12 +20,7 @@ from bdes_framework.fitting.fit_warnings import fit_warnings
 from bdes_framework.fitting.goodness import GoodnessOfFit, check_fit
 from bdes_framework.fitting.intervals import intervals, widen_by_profiles
 from bdes_framework.fitting.log import Log
-from bdes_framework.fitting.log_posterior import (
-    climb,
-    mode_at,
-    objective_at,
-    without_flat_prior,
-)
+from bdes_framework.fitting.log_posterior import climb, mode_at, objective_at, without_flat_prior
 from bdes_framework.fitting.parametrisation import UNKNOWN_RATE, Coordinates, RatePrediction
 from bdes_framework.model.instance import Instance, as_rate
 
@@ -305,10 +300,14 @@ def _make_fit(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode)
     n_parameters = 2 * played + coordinates.size - 2 * n
     evolving = ModelScore(most_likely.log_likelihood, n_parameters, log.n_rows)
     stationary = ModelScore(_stationary(log), played, log.n_rows)
-    warnings = [
-        *fit_warnings(log, coordinates, theta, covariance, ends, states, goodness),
-        *_about_state(evolving, stationary),
-    ]
+    warnings = [*fit_warnings(log, coordinates, theta, covariance, ends, states, goodness)]
+    more = evolving.bic - stationary.bic
+    if more >= 0:
+        but = ", though AIC prefers the one with it" if evolving.aic < stationary.aic else ""
+        warnings.append(
+            f"BIC prefers the model without a state, by {more:,.1f}{but}: the log gives no clear"
+            " reason to believe in one"
+        )
     return Fit(
         instance=instance,
         names=log.names,
@@ -325,17 +324,6 @@ def _make_fit(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode)
         centre=theta,
         deviations=deviations,
     )
-
-
-def _about_state(evolving: ModelScore, stationary: ModelScore) -> Iterator[str]:
-    """Yield a warning if the log is as well explained without a state."""
-    more = evolving.bic - stationary.bic
-    if more >= 0:
-        but = ", though AIC prefers the one with it" if evolving.aic < stationary.aic else ""
-        yield (
-            f"BIC prefers the model without a state, by {more:,.1f}{but}: the log gives no clear"
-            " reason to believe in one"
-        )
 
 
 def _root_of_inverse(precision: FloatArray) -> FloatArray:

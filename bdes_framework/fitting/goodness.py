@@ -98,23 +98,17 @@ def check_fit(
     before = np.cumsum(sums[:, 0]) - sums[:, 0]
     wanted = np.minimum(before * N_BINS // log.n_rows, N_BINS - 1)
     _, firsts = np.unique(wanted, return_index=True)
-    rows, predicted, observed, variance, impossible, states, squares = np.add.reduceat(
-        sums, firsts
-    ).T
+    sums = np.add.reduceat(sums, firsts)
+    rows, predicted, observed, variance, impossible, states, squares = sums.T
     slopes = np.add.reduceat(slopes, firsts)[:, : step.size]
     mean = float(states.sum()) / log.n_rows
     deviation = math.sqrt(max(0.0, float(squares.sum()) / log.n_rows - mean**2))
     differences = observed - predicted - slopes @ step
     statistic, freedom = _chi_square(differences, variance, slopes, covariance)
-    found = GoodnessOfFit(
-        rows=rows,
-        predicted=predicted / rows,
-        observed=observed / rows,
-        statistic=statistic,
-        freedom=freedom,
-        p_value=chi_square_tail(statistic, freedom),
-        detectable=_detectable(freedom, float(variance.sum()) * freedom / rows.size),
-    )
+    p_value = chi_square_tail(statistic, freedom)
+    detectable = _detectable(freedom, float(variance.sum()) * freedom / rows.size)
+    means = predicted / rows, observed / rows
+    found = GoodnessOfFit(rows, *means, statistic, freedom, p_value, detectable)
     return found, States(mean, deviation, int(impossible.sum()))
 
 
@@ -155,12 +149,6 @@ def _visible_noncentrality(freedom: int) -> float:
 
 
 @compiled
-def _fine_bin(mu: float) -> int:
-    place = (math.log(mu / (1.0 - mu)) / _LOGIT_RANGE + 1.0) / 2.0
-    return min(max(int(place * _N_FINE_BINS), 0), _N_FINE_BINS - 1)
-
-
-@compiled
 def _sum_fine_bins(
     arms: AnyIntArray,
     rewards: AnyIntArray,
@@ -178,11 +166,8 @@ def _sum_fine_bins(
     ``sums`` has columns for rows, predictions, rewards, variances, impossible rewards, states and
     squared states; ``slopes`` are those of the predictions.
     """
-    n_arms = r.size
-    n = n_arms + 2
-    d = state[:n].copy()
-    q = q0
-    following = 0
+    n_arms, n = r.size, r.size + 2
+    d, q, following = state[:n].copy(), q0, 0
     for t in range(arms.size):
         if following < starts.size and starts[following] == t:
             following += 1
@@ -190,7 +175,8 @@ def _sum_fine_bins(
             q = q0
         arm = arms[t]
         mu = paying_probability(r[arm], q)
-        place = _fine_bin(mu)
+        share = (math.log(mu / (1.0 - mu)) / _LOGIT_RANGE + 1.0) / 2.0
+        place = min(max(int(share * _N_FINE_BINS), 0), _N_FINE_BINS - 1)
         sums[place, 0] += 1.0
         sums[place, 1] += mu
         sums[place, 2] += rewards[t]

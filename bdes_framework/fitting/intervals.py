@@ -8,6 +8,7 @@ logs small enough for that.
 """
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -87,6 +88,7 @@ class _Profile:
 
     def __init__(self, log: Log, coordinates: Coordinates, mode: Mode) -> None:
         self._log, self._coordinates = log, coordinates
+        self._without_flat_prior = partial(without_flat_prior, coordinates=coordinates)
         self._start = self._without_flat_prior(mode)
         self._highest = self._climbed(self._start, None).objective
 
@@ -126,6 +128,3 @@ class _Profile:
     def _climbed(self, mode: Mode, fixed: int | None) -> Mode:
         seen_as = self._without_flat_prior
         return climb(mode, self._log, self._coordinates, _NEARLY, _STEPS, seen_as, fixed)
-
-    def _without_flat_prior(self, mode: Mode) -> Mode:
-        return without_flat_prior(mode, self._coordinates)

@@ -68,8 +68,7 @@ def fresh_state(n_arms: int, q0: float) -> FloatArray:
     state itself, ``state[-1]``.
     """
     state = np.zeros(n_arms + 3)
-    state[n_arms + 1] = 1.0
-    state[n_arms + 2] = q0
+    state[-2:] = 1.0, q0
     return state
 
 
@@ -106,13 +105,13 @@ def likelihood_of(
     played = _swept_rows("arms", arms, "iu", instance.n_arms - 1)
     paid = _swept_rows("rewards", rewards, "biuf", 1)
     if played.size != paid.size:
-        raise InvalidValueError(
-            f"need one reward per arm pulled, got {paid.size} for {played.size}"
-        )
+        sizes = f"{paid.size} for {played.size}"
+        raise InvalidValueError(f"need one reward per arm pulled, got {sizes}")
     begins = _swept_rows("starts", () if starts is None else starts, "iu", played.size - 1)
     if (np.diff(begins) <= 0).any():
         raise InvalidValueError(f"starts must increase, got {quoted(starts)}")
-    if state is not None and not _is_state(state, instance.n_arms):
+    form = (getattr(state, "shape", None), getattr(state, "dtype", None))
+    if state is not None and form != ((instance.n_arms + 3,), np.float64):
         raise InvalidValueError(f"state must come from fresh_state({instance.n_arms}, q0)")
     at = (instance.r, instance.b, instance.lam, instance.q0)
     return sweep_likelihood(played, paid, begins.astype(np.int64, copy=False), *at, state)
@@ -142,12 +141,6 @@ def _swept_rows(what: str, values: _Rows, kinds: str, largest: float) -> NDArray
     if array.dtype in _SWEPT:
         return array
     return array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
-
-
-def _is_state(state: object, n_arms: int) -> bool:
-    return (
-        isinstance(state, np.ndarray) and state.shape == (n_arms + 3,) and state.dtype == np.float64
-    )
 
 
 @compiled
@@ -207,9 +200,7 @@ def sweep_log_likelihood(
 
     Several times faster than :func:`sweep_information`. Arms must exist: nothing is checked.
     """
-    total = 0.0
-    product = 1.0
-    following = 0
+    total, product, following = 0.0, 1.0, 0
     for t in range(arms.size):
         if following < starts.size and starts[following] == t:
             following += 1
@@ -298,19 +289,13 @@ def sweep_information(
     end; ``score`` and ``information`` are added to in place. Arms must exist: nothing is
     checked. Where a probability had to be clipped, the derivatives are those of ``r * q``.
     """
-    n_arms = r.size
-    n = n_arms + 2
-    d = state[:n].copy()  # of the state, by b, lam and q0
-    q = state[n]
-    total = 0.0
-    product = 1.0
-    of_r = np.zeros(n_arms)
-    of_state = np.zeros(n)
+    n_arms, n = r.size, r.size + 2
+    d, q = state[:n].copy(), state[n]  # derivatives of the state, by b, lam and q0
+    total, product, following = 0.0, 1.0, 0
+    of_r, of_state = np.zeros(n_arms), np.zeros(n)
     rr = np.zeros(n_arms)  # a row pulls one arm: no two r meet
-    crossed = np.zeros((n_arms, n))
-    inner = np.zeros((n, n))
+    crossed, inner = np.zeros((n_arms, n)), np.zeros((n, n))
     waiting = np.zeros((_ROWS_AT_ONCE, n))
-    following = 0
     for t in range(arms.size):
         if following < starts.size and starts[following] == t:
             following += 1

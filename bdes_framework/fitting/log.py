@@ -4,7 +4,7 @@ One sequence, or many independent ones (users), each with a state of its own tha
 the same ``q0``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -63,26 +63,23 @@ def _own(array: NDArray[Any], dtype: type[_Number]) -> NDArray[_Number]:
 
     What nobody can write to, as the parts of another log, is taken as it is.
     """
-    own: NDArray[_Number] = array.astype(dtype, copy=not _is_frozen(array))
+    writeable = any(part.flags.writeable for part in _with_bases(array))
+    own: NDArray[_Number] = array.astype(dtype, copy=writeable)
     freeze(own)
     return own
 
 
 def freeze(array: NDArray[Any]) -> None:
     """Make an array read-only, and what it is a view of."""
-    part: object = array
-    while isinstance(part, np.ndarray):
+    for part in _with_bases(array):
         part.flags.writeable = False
-        part = part.base
 
 
-def _is_frozen(array: NDArray[Any]) -> bool:
+def _with_bases(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
     part: object = array
     while isinstance(part, np.ndarray):
-        if part.flags.writeable:
-            return False
+        yield part
         part = part.base
-    return True
 
 
 # Rows are kept small, and always alike, so that sweeps are compiled once.
@@ -96,21 +93,18 @@ def _as_rewards(values: Rows) -> NDArray[np.int8]:
 
 
 def _as_starts(values: Rows | None) -> IntArray:
-    starts: Rows = [0] if values is None else values
-    return _own(
-        checked_rows("starts", starts, "biuf", np.iinfo(np.int64).max, whole=True), np.int64
-    )
+    starts, largest = [0] if values is None else values, np.iinfo(np.int64).max
+    return _own(checked_rows("starts", starts, "biuf", largest, whole=True), np.int64)
 
 
 def _as_names(values: Iterable[str] | None) -> tuple[str, ...]:
     """Return names, or none of them: then arms are called by their numbers."""
-    if isinstance(values, str):
-        raise InvalidValueError(f"names: expected one text per arm, got {quoted(values)}")
     if values is None:
         return ()
-    names = tuple(str(value) for value in values)
+    names = () if isinstance(values, str) else tuple(str(value) for value in values)
     if not names:
-        raise InvalidValueError("names: expected one text per arm, got none")
+        got = quoted(values) if isinstance(values, str) else "none"
+        raise InvalidValueError(f"names: expected one text per arm, got {got}")
     return names
 
 
