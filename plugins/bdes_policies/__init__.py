@@ -12,12 +12,12 @@ BDES_API_VERSION = 1
 def bdes_register(registrar: Registrar) -> None:
     """Register the paper's algorithms, a choice among them, and ``posterior``."""
     from bdes_policies import auto, etc, etc_unknown_arm, exp3p, sticky, unknown_lambda
-    from bdes_policies.posterior import policy as posterior
+    from bdes_policies.posterior.policy import PosteriorConfig, PosteriorPolicy
 
     registrar.policy("auto", auto.AutoConfig, auto.build)
     registrar.policy("etc", etc.EtcConfig, etc.build)
     registrar.policy("etc-unknown-arm", etc_unknown_arm.EtcUnknownArmConfig, etc_unknown_arm.build)
     registrar.policy("exp3p", exp3p.Exp3pConfig, exp3p.build)
-    registrar.policy("posterior", posterior.PosteriorConfig, posterior.build)
+    registrar.policy("posterior", PosteriorConfig, PosteriorPolicy)
     registrar.policy("sticky", sticky.StickyConfig, sticky.build)
     registrar.policy("unknown-lambda", unknown_lambda.UnknownLambdaConfig, unknown_lambda.build)

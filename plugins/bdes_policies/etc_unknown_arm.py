@@ -68,11 +68,6 @@ class SampleSums(NamedTuple):
     settled: FloatArray
     """Rewards of each arm after many pulls of it."""
 
-    @classmethod
-    def empty(cls, n_arms: int) -> "SampleSums":
-        """Return sums of 0."""
-        return cls(*(np.zeros(n_arms) for _ in range(4)))
-
 
 Exploration = Generator[Phase, FloatArray, None]
 
@@ -158,7 +153,7 @@ def explore_then_commit(
     chosen = task.choose_lengths(config, factor=problem.n_arms**2)
     if chosen.samples == 0:
         return round_robin(problem.n_arms, problem.horizon)
-    sampled, before = SampleSums.empty(problem.n_arms), weights.n_pulls
+    sampled, before = SampleSums(*np.zeros((4, problem.n_arms))), weights.n_pulls
     if config.tuning == "paper":
         yield from _random_benchmarks(chosen, rng, weights, sampled)
     else:

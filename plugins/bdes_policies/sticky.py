@@ -1,7 +1,6 @@
 """Batched elimination over pairs of arms, for states that forget all but the last arm."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from attrs import field, frozen
@@ -64,25 +63,15 @@ class StickyConfig:
     width: float = field(default=1.0, validator=[validate_number, gt(0), lt(math.inf)])
 
 
-class Pairs(NamedTuple):
-    """Meta-arms as a table: arrays of shape (n,), in the order of their arms."""
+def smart_switching(active: IntArray, times: int, rng: Generator) -> tuple[Phase, int]:
+    """Return a batch as a phase, slot k for the k-th pair, and its number of switches.
 
-    first: IntArray
-    second: IntArray
-    """At least ``first``; the same arm if that is played twice."""
-
-    @classmethod
-    def of(cls, n_arms: int) -> "Pairs":
-        """Return all meta-arms."""
-        return cls(*np.triu_indices(n_arms))
-
-
-def smart_switching(active: Pairs, times: int, rng: Generator) -> tuple[Phase, int]:
-    """Return a batch as a phase, slot k for the k-th pair, and its number of switches."""
-    n_pairs = active.first.size
-    unexplored = active.first.copy(), active.second.copy(), np.arange(n_pairs)
+    ``active``, shape (2, n), holds the arms of each pair: the second is at least the first.
+    """
+    n_pairs = active.shape[1]
+    unexplored = active[0].copy(), active[1].copy(), np.arange(n_pairs)
     # Each switch is to an arm that no later one is to.
-    steps = np.empty((n_pairs + int(active.second.max()) + 1, 5), dtype=np.int64)
+    steps = np.empty((n_pairs + int(active[1].max()) + 1, 5), dtype=np.int64)
     left, n_steps, switches = n_pairs, 0, 0
     while left:
         drawn = int(rng.integers(left))
@@ -144,11 +133,9 @@ def _script(
     log_term = math.log(2 * n_arms**2 * horizon * batches)
     # Looked at before any table is made: there may be a great many pairs.
     begins = batches > 1 and _may_fit(n_pairs, times_each(horizon, 1, batches), horizon)
-    active = Pairs.of(n_arms if begins else 1)
-    sums, count, left = np.zeros(active.first.size), 0, horizon
-    ends: list[int] = []
-    switched: list[int] = []
-    survivors: list[int] = []
+    active = np.array(np.triu_indices(n_arms if begins else 1))
+    sums, count, left = np.zeros(active.shape[1]), 0, horizon
+    batch_ends: list[tuple[int, int, int]] = []
     for batch in range(1, batches):
         times = times_each(horizon, batch, batches)
         if sums.size == 1 or not _may_fit(sums.size, times, left):
@@ -160,22 +147,15 @@ def _script(
         count, left = count + times, left - phase.n_pulls
         means = sums / (2 * count)
         kept = means >= means.max() - config.width * math.sqrt(2 * log_term / count)
-        active, sums = Pairs(active.first[kept], active.second[kept]), sums[kept]
-        ends.append(horizon - left)
-        switched.append(switches)
-        survivors.append(sums.size)
-        diagnostics.update(
-            batch_ends=np.array(ends),
-            switches=np.array(switched),
-            active_after=np.array(survivors),
-            pairs_each=count,
-        )
-    best = int(np.argmax(sums))
-    committed = np.array([active.first[best], active.second[best]])
+        active, sums = active[:, kept], sums[kept]
+        batch_ends.append((horizon - left, switches, sums.size))
+        names = ("batch_ends", "switches", "active_after")
+        diagnostics.update(zip(names, np.array(batch_ends).T, strict=True), pairs_each=count)
+    committed = active[:, int(np.argmax(sums))]
     diagnostics.update(committed=committed, committed_at=horizon - left)
     if sums.size <= _MAX_PAIRS_SHOWN:
         means = sums / (2 * max(count, 1))
-        diagnostics.update(active_first=active.first, active_second=active.second, means=means)
+        diagnostics.update(active_first=active[0], active_second=active[1], means=means)
     # A batch may have used up the horizon; then no round is left.
     return FollowSchedule(Schedule.cycle(committed, max(left, 1)))
 

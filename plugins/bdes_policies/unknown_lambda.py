@@ -79,58 +79,40 @@ class UnknownLambdaConfig:
 def _script(
     config: UnknownLambdaConfig, context: PolicyContext, diagnostics: DiagnosticsDict
 ) -> PhaseGenerator:
-    problem = context.problem
-    search = LambdaSearch(
-        problem, config.tuning, exploration_budget(problem, config.explore_at_most), diagnostics
-    )
+    problem, tuning, share = context.problem, config.tuning, config.explore_at_most
+    search = LambdaSearch(problem, tuning, exploration_budget(problem, share), diagnostics)
+
+    def rest() -> Problem:
+        return evolve(problem, horizon=problem.horizon - search.n_pulls)
+
+    def hand_over(name: str, why: str) -> Policy:
+        diagnostics.update(chosen=name, because=why)
+        return context.policy(name, rest())
+
     pair = yield from search.gap(context.rng)
     diagnostics["test_ends"] = search.n_pulls
     if pair is None:
-        return _hand_over(
-            "exp3p", "no gap shows that the state moves", context, search, diagnostics
-        )
+        return hand_over("exp3p", "no gap shows that the state moves")
     diagnostics["pair"] = np.array(pair[:2])
     lam = yield from search.rate(pair)
     diagnostics["estimation_ends"] = search.n_pulls
     if lam is None:
-        return _hand_over("exp3p", "no room to estimate lam", context, search, diagnostics)
+        return hand_over("exp3p", "no room to estimate lam")
     diagnostics["lam_hat"] = lam
     if (1 - lam) * math.sqrt(problem.horizon) <= config.fast_threshold:
-        return _hand_over("sticky", "lam is near 1", context, search, diagnostics)
-    return (yield from _commit(lam, config, context, search, diagnostics))
-
-
-def _rest(problem: Problem, search: LambdaSearch) -> Problem:
-    return evolve(problem, horizon=problem.horizon - search.n_pulls)
-
-
-def _hand_over(
-    name: str, why: str, context: PolicyContext, search: LambdaSearch, diagnostics: DiagnosticsDict
-) -> Policy:
-    diagnostics.update(chosen=name, because=why)
-    return context.policy(name, _rest(context.problem, search))
-
-
-def _commit(
-    lam: float,
-    config: UnknownLambdaConfig,
-    context: PolicyContext,
-    search: LambdaSearch,
-    diagnostics: DiagnosticsDict,
-) -> PhaseGenerator:
-    rest = _rest(context.problem, search)
-    weights = StateWeights(rest.n_arms, lam)
+        return hand_over("sticky", "lam is near 1")
+    weights = StateWeights(problem.n_arms, lam)
     for phase in search.played:
         weights.add(phase)
-    task = Task(rest, lam, context.planner(config.planner), weights, diagnostics)
-    arm, share = rest.replenishing_arm, config.explore_at_most
+    task = Task(rest(), lam, context.planner(config.planner), weights, diagnostics)
+    arm = problem.replenishing_arm
     diagnostics["because"] = "lam was estimated"
     if arm is None:
         diagnostics["chosen"] = "etc-unknown-arm"
-        unknown = etc_unknown_arm.EtcUnknownArmConfig(tuning=config.tuning, explore_at_most=share)
+        unknown = etc_unknown_arm.EtcUnknownArmConfig(tuning=tuning, explore_at_most=share)
         return (yield from etc_unknown_arm.explore_then_commit(task, unknown, context.rng))
     diagnostics["chosen"] = "etc"
-    known = etc.EtcConfig(tuning=config.tuning, explore_at_most=share)
+    known = etc.EtcConfig(tuning=tuning, explore_at_most=share)
     return (yield from etc.explore_then_commit(task, arm, known, at_one=False))
 
 

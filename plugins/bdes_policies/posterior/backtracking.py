@@ -67,15 +67,14 @@ class Steps(NamedTuple):
     """Steps away from modes of the posterior, in coordinates of r, b and logit lam; n of them."""
 
     centres: FloatArray
-    """Shape (n, 2K+1): the modes."""
+    """Shape (n, 2K+1), as ``steps``: the modes."""
     steps: FloatArray
-    """Shape (n, 2K+1)."""
     r_in_logits: NDArray[np.bool_]
-    """Shape (n,): whether the coordinate of r is its logit, or its logarithm, as b's is."""
+    """Whether the coordinate of r is its logit, or its logarithm, as b's is."""
     log_likelihoods: FloatArray
-    """Shape (n,): of the modes."""
+    """Of the modes."""
     expected_losses: FloatArray
-    """Shape (n,): the log-likelihood that a whole step is expected to lose."""
+    """The log-likelihood that a whole step is expected to lose."""
 
 
 class Shrinkage(NamedTuple):
@@ -88,16 +87,12 @@ class Shrinkage(NamedTuple):
 
 
 class Instances(NamedTuple):
-    """Room for n instances, and for the states that the log leads to under each."""
+    """Room for n instances (r, b: shape (n, K)), and for the states the log leads to under each."""
 
     r: FloatArray
-    """Shape (n, K)."""
     b: FloatArray
-    """Shape (n, K)."""
     lam: FloatArray
-    """Shape (n,)."""
     state: FloatArray
-    """Shape (n,)."""
 
 
 @compiled

@@ -15,9 +15,7 @@ class CorrelatedDeviates:
     """Standard normal deviates of b, lam and r, one row per draw.
 
     Learning an end state takes a long stretch of pulls, which would come to nothing if the next
-    draws were of other instances altogether. So the deviates of b and r form an autoregressive
-    process that changes as fast as the state forgets. Where the state has hardly moved, one r is
-    sampled afresh every time (Thompson sampling): the last K columns.
+    draws were of other instances altogether: so those of b and r change as the state forgets.
     """
 
     def __init__(self, draws: int, n_arms: int, rng: Generator) -> None:

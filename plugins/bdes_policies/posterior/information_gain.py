@@ -40,15 +40,14 @@ class CandidatePlan(NamedTuple):
 
 def plan_roughly(draw: Draw, state: float, left: int) -> CandidatePlan:
     """Return a rough plan for a draw, from a state, for the rounds left."""
-    value, plan = look_ahead(draw.r, draw.b, draw.lam, state, left, ROUGH_STATES, ROUGH_STEPS)
+    value, plan = look_ahead(draw, state, left, ROUGH_STATES, ROUGH_STEPS)
     return CandidatePlan(draw, state, value, Lookahead(*plan))
 
 
 def plan_finely(rough: CandidatePlan, left: int) -> CandidatePlan:
     """Return a plan for the same draw on a finer grid."""
-    draw = rough.draw
-    value, plan = look_ahead(draw.r, draw.b, draw.lam, rough.state, left)
-    return CandidatePlan(draw, rough.state, value, Lookahead(*plan))
+    value, plan = look_ahead(rough.draw, rough.state, left)
+    return CandidatePlan(rough.draw, rough.state, value, Lookahead(*plan))
 
 
 def choose_plan(candidates: Sequence[CandidatePlan], lam: float, left: int) -> int:
@@ -68,8 +67,8 @@ def choose_plan(candidates: Sequence[CandidatePlan], lam: float, left: int) -> i
         arms[:] = by_round[::rounds]
     totals = np.empty((n, n))
     means = np.empty((n, n, steps))
-    for (draw, state, _, plan), total, mean in zip(candidates, totals, means, strict=True):
-        evaluate_plans(plan, state, draw.r, draw.b, draw.lam, plans, rounds, left, total, mean)
+    for one, total, mean in zip(candidates, totals, means, strict=True):
+        evaluate_plans(one, plans, rounds, left, total, mean)
     regrets = (totals.max(axis=1, keepdims=True) - totals).mean(axis=0)
     return int((regrets**2 / (rounds * information_gain(means) + _MIN_INFORMATION)).argmin())
 
@@ -89,11 +88,7 @@ def information_gain(means: FloatArray) -> FloatArray:
 
 @compiled
 def evaluate_plans(
-    plan: Lookahead,
-    state: float,
-    r: FloatArray,
-    b: FloatArray,
-    lam: float,
+    own: CandidatePlan,
     plans: IntArray,
     rounds: int,
     left: int,
@@ -105,6 +100,7 @@ def evaluate_plans(
     ``totals`` includes what the draw's own plan earns in the rounds after; if that has fewer steps,
     up to a constant that is the same for all.
     """
+    (r, b, lam), state, _, plan = own
     kept, weight = repeat_weights(lam, rounds)
     steps = plan.values.shape[0] - 1
     # The rounds after need not be a whole number of the plan's steps, and may be more than it has.

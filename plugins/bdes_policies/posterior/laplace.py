@@ -10,6 +10,7 @@ tails are about those of the Beta distribution that r then has.
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from attrs import frozen
@@ -80,8 +81,7 @@ class RatePrior:
     """Rates to start looking for modes from."""
 
 
-@frozen(eq=False)
-class Draw:
+class Draw(NamedTuple):
     """One instance that the log allows for."""
 
     r: FloatArray
@@ -107,7 +107,6 @@ class LaplaceApproximation:
 
 
 def _is_same_mode(one: Mode, other: Mode) -> bool:
-    """Return whether two modes are within a fraction of a deviation of each other."""
     apart = one.theta - other.theta
     return float(apart @ other.precision @ apart) < 0.1
 
@@ -118,18 +117,9 @@ def _logit(p: float) -> float:
     return min(max(math.log(p) - math.log1p(-p), -MAX_LOGIT), MAX_LOGIT)
 
 
-def _from_logits(logits: FloatArray) -> FloatArray:
-    """Return the probabilities that have these logits."""
-    values: FloatArray = 1.0 / (1.0 + np.exp(-logits))
-    return values
-
-
 def _move(logits: FloatArray, step: FloatArray) -> FloatArray:
-    """Return where a step leads, each coordinate moved no farther than allowed."""
-    there: FloatArray = np.clip(
-        logits + np.clip(step, -_MAX_MOVE, _MAX_MOVE), -MAX_LOGIT, MAX_LOGIT
-    )
-    return there
+    moved = logits + np.clip(step, -_MAX_MOVE, _MAX_MOVE)
+    return np.asarray(np.clip(moved, -MAX_LOGIT, MAX_LOGIT))
 
 
 class Posterior:
@@ -170,10 +160,7 @@ class Posterior:
         return logits
 
     def _evaluate(self, logits: FloatArray) -> Mode:
-        """Sweep the log once: log-posterior, score and precision at some logits.
-
-        Uniform priors of r and b are log-concave in their logits, and keep those finite.
-        """
+        """Sweep the log once; uniform priors of r and b keep their logits finite."""
         k, known = self._n_arms, self._prior.known
         r, b, lam = self._values(logits)
         found = sweep_likelihood(self._arms, self._rewards, _NO_STARTS, r, b, lam, self._q0)
@@ -202,16 +189,13 @@ class Posterior:
         )
 
     def _values(self, logits: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        values = _from_logits(logits)
+        values = 1.0 / (1.0 + np.exp(-logits))
         k = self._n_arms
         lam = self._prior.lam if self._prior.known else float(values[-1])
         return values[:k], values[k : 2 * k], lam
 
     def _approximate(self, logits: FloatArray) -> LaplaceApproximation:
-        """Climb from some logits; take the posterior there as normal in (log r, log b, logit lam).
-
-        As long as the state has hardly moved, in logit r instead of log r.
-        """
+        """Climb from some logits; take the posterior there as normal in the coordinates above."""
         k = self._n_arms
         mode = fisher_scoring(self._evaluate(logits), self._evaluate, _move, _RULES)
         r, b, lam = self._values(mode.theta)
@@ -264,19 +248,19 @@ class Posterior:
         """Return the ends of 95 % intervals of r, b and lam: shape (2K+1,) each."""
         peak = self._peaks[0]
         deviations = np.sqrt(np.square(peak.deviations).sum(axis=1))
-        low, high = (self._unpack(peak, side * 1.96 * deviations) for side in (-1, 1))
-        ends = [np.concatenate([end.r, end.b, [end.lam]]) for end in (low, high)]
+        k, ends = self._n_arms, np.empty((2, 2 * self._n_arms + 1))
+        for end, step in zip(ends, (-1.96 * deviations, 1.96 * deviations), strict=True):
+            unpack(peak.centre + step, peak.scale_is_known, end[:k], end[k : 2 * k])
+            end[-1] = self._rate(peak, float(step[-1]))
         return ends[0], np.minimum(ends[1], 1.0)
 
     def draws(
         self, deviates: FloatArray, rng: Generator, width: float, left: int
     ) -> list[tuple[Draw, float]]:
-        """Return draws from the posterior, each around a mode picked by its weight.
+        """Return draws, each around a mode picked by its weight, and the state each implies.
 
-        With each comes the state that the pulls fitted have led to, if it is true. ``deviates``,
-        shape (n, 3K+1), are standard normal ones of b, of lam, of r, and of r again, to be used
-        instead where the state has hardly moved. Draws that share those of r share r itself, and
-        the others are drawn given that. ``rng`` picks the modes; for ``width`` see :meth:`_width`;
+        ``deviates``, shape (n, 3K+1), are standard normal ones of b, of lam, of r, and of r again,
+        to be used instead where the state has hardly moved. For ``width`` see :meth:`_width`;
         ``left`` rounds are left to use what is learned.
         """
         evidence = np.array([peak.evidence for peak in self._peaks])
@@ -322,14 +306,12 @@ class Posterior:
         return [(Draw(its_r, its_b, rate), q) for its_r, its_b, rate, q in found]
 
     def optimistic_candidates(self, left: int) -> list[tuple[Draw, float, float]]:
-        """Return optimistic candidates: per arm, the likeliest instance of a far larger end state.
+        """Return per arm the likeliest instance of a far larger end state, its state and price.
 
-        With each come the state that the pulls fitted have led to, if it is true, and its price:
-        the share of all that the rounds left may pay which is to be taken off for trials that come
-        to nothing. A trial takes some 2 / sqrt(lam) pulls, and exp(-z²/2) is about the chance of
-        an end state z deviations away: so the cheaper trials are, and the more rounds are left
-        to profit, the farther away are the candidates. Where the first state is forgotten the scale
-        (c·r, b/c) is part of a deviation, and of a candidate: those are nearer than z says then.
+        The price is the share of what the rounds left may pay that trials in vain will cost. A
+        trial takes some 2 / sqrt(lam) pulls, and exp(-z²/2) is about the chance of an end state z
+        deviations away: so the cheaper trials are, and the more rounds are left to profit, the
+        farther away are the candidates.
         """
         k = self._n_arms
         peak = self._peaks[0]
@@ -354,9 +336,7 @@ class Posterior:
     ) -> FloatArray:
         """Return deviates as wide as it pays to explore, of b, lam and r in this order.
 
-        An end state takes about 1/lam rounds to learn, and is of use only in those after
-        that: the fewer are left, the less its deviation counts. As long as the state has hardly
-        moved there is little to learn but r, and that is sampled as wide as it is (Thompson).
+        An end state takes about 1/lam rounds to learn: the fewer are left, the less it counts.
         """
         k = self._n_arms
         scaled = width * deviates[:, : 2 * k + 1]
@@ -370,19 +350,11 @@ class Posterior:
     def _width(self, peak: LaplaceApproximation, width: float, left: int) -> float:
         """Return what deviations are multiplied by: less and less as the end comes nearer.
 
-        It is ``width`` times the square root of log(1 + left / (pulls fitted + 4/lam)).
-        As in confidence bounds for a known horizon, it is the logarithm of the rounds left over
-        those played that counts. What is learned of a slow state takes long to pay, so that
-        with little time for that in all, draws are narrow from the first round on.
+        As in confidence bounds for a known horizon, the logarithm of the rounds left over those
+        played counts; what is learned of a slow state takes longer to pay.
         """
         spent = self._arms.size + _LEARNING_TIME / max(self._values(peak.mode.theta)[2], 1e-12)
         return width * math.sqrt(math.log1p(left / spent))
-
-    def _unpack(self, peak: LaplaceApproximation, step: FloatArray) -> Draw:
-        """Return the instance that lies a step away from a mode's centre."""
-        r, b = np.empty(self._n_arms), np.empty(self._n_arms)
-        unpack(peak.centre + step, peak.scale_is_known, r, b)
-        return Draw(r, b, self._rate(peak, float(step[-1])))
 
     def _rate(self, peak: LaplaceApproximation, step: float) -> float:
         if self._prior.known:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bdes_framework import FloatArray, IntArray, compiled, hull_of_arms, repeat_weights
+from bdes_policies.posterior.laplace import Draw
 
 STATES = 64
 """At which values are kept."""
@@ -29,11 +30,9 @@ class Lookahead(NamedTuple):
     values: FloatArray
     """Shape (steps + 1, states): the best value of n steps from each state of the grid."""
     arms: IntArray
-    """Shape (k,): arms that can be needed at all."""
+    """Shape (k,), as their ``r`` and ``b``: arms that can be needed at all."""
     r: FloatArray
-    """Shape (k,): their pay-offs."""
     b: FloatArray
-    """Shape (k,): their end states."""
     lam: float
     low: float
     """The lowest state of the grid."""
@@ -47,15 +46,10 @@ class Lookahead(NamedTuple):
 
 @compiled
 def look_ahead(
-    r: FloatArray,
-    b: FloatArray,
-    lam: float,
-    q: float,
-    left: int,
-    states: int = STATES,
-    max_steps: int = MAX_STEPS,
+    draw: Draw, q: float, left: int, states: int = STATES, max_steps: int = MAX_STEPS
 ) -> tuple[float, Lookahead]:
     """Return the value per round of the rounds left from state ``q``, and the plan."""
+    r, b, lam = draw
     # The states that any arms lead to: plans of other arms may be compared, too.
     low, high = min(q, b.min()), max(q, b.max())
     arms = hull_of_arms(r, b)
@@ -70,8 +64,8 @@ def look_ahead(
     steps = math.ceil(ahead / rounds)
     per_state = (states - 1) / (high - low) if high > low else 0.0
     values = np.zeros((steps + 1, states))
-    _fill(values, r, b, lam, low, high, per_state, rounds)
     found = Lookahead(values, arms, r, b, lam, low, per_state, rounds, to_the_end)
+    _fill(found, high)
     whole = value_at(values[steps], q, low, per_state)
     if to_the_end:
         return whole / (steps * rounds), found
@@ -109,17 +103,9 @@ def follow(found: Lookahead, q: float, arms: IntArray) -> None:
 
 
 @compiled
-def _fill(
-    values: FloatArray,
-    r: FloatArray,
-    b: FloatArray,
-    lam: float,
-    low: float,
-    high: float,
-    per_state: float,
-    rounds: int,
-) -> None:
-    """Fill the table of values, from no steps on."""
+def _fill(found: Lookahead, high: float) -> None:
+    """Fill the table of values, from no steps on; ``high`` is the highest state of the grid."""
+    values, _, r, b, lam, low, per_state, rounds, _ = found
     kept, weight = repeat_weights(lam, rounds)
     states = values.shape[1]
     cell = np.empty((r.size, states), dtype=np.int64)

@@ -5,7 +5,6 @@ import math
 import numpy as np
 from attrs import field, frozen
 from attrs.validators import ge, gt, le, lt, optional
-from numpy.random import Generator
 from numpy.typing import NDArray
 
 from bdes_framework import (
@@ -143,7 +142,8 @@ class PullHistory:
 class PosteriorPolicy:
     """The policy ``posterior``."""
 
-    def __init__(self, config: PosteriorConfig, problem: Problem, rng: Generator) -> None:
+    def __init__(self, config: PosteriorConfig, context: PolicyContext) -> None:
+        problem, rng = context.problem, context.rng
         self._config = config
         self._horizon = problem.horizon
         self._n_arms = problem.n_arms
@@ -160,8 +160,7 @@ class PosteriorPolicy:
         self._plays = np.zeros(problem.n_arms, dtype=np.int64)
         self._fit_at = 0
         self._deviates = CorrelatedDeviates(config.draws, problem.n_arms, rng)
-        self._n_fits = 0
-        self._n_plans = 0
+        self._n_fits = self._n_plans = 0
         self._active: CandidatePlan | None = None
         self._snapshots: list[tuple[int, FloatArray, FloatArray, FloatArray]] = []
 
@@ -195,7 +194,8 @@ class PosteriorPolicy:
             self._fit_at = t + max(_MIN_ROUNDS, int(self._config.growth * t))
         arm = self._underplayed_arm(t)
         if arm is not None:
-            self._follow(np.full(min(_STINT, left), arm, dtype=np.int64), None)
+            self._block = np.full(min(_STINT, left), arm, dtype=np.int64)
+            self._active, self._n_observed = None, 0
             self._plays[arm] += self._block.size
             self._fit_at = t + self._block.size
             return
@@ -207,17 +207,13 @@ class PosteriorPolicy:
         n = _until_doubled(block, self._plays, self._allowance(active.draw.lam, left))
         if n < block.size:
             self._fit_at = t + n
-        self._follow(block[:n], active)
+        self._block, self._active, self._n_observed = block[:n], active, 0
         self._n_plans += 1
-
-    def _follow(self, block: IntArray, active: CandidatePlan | None) -> None:
-        self._block, self._active, self._n_observed = block, active, 0
 
     def _underplayed_arm(self, t: int) -> int | None:
         """Return an arm that was played too little to be given up, or None.
 
-        Thompson sampling tries an arm whose first rewards were poor again in time. Where the state
-        moves, draws change too slowly, and are too few, for that: the best arm might be lost.
+        Where the state moves, draws change too slowly, and are too few, to try it again in time.
         """
         if not self._posterior.has_moved:
             return None
@@ -227,10 +223,7 @@ class PosteriorPolicy:
         return arm if self._plays[arm] < wanted else None
 
     def _allowance(self, lam: float, left: int) -> int:
-        """Return how many pulls an arm may be tried for even if that more than doubles its plays.
-
-        An end state shows after a part of 1/lam pulls, a pay-off at once.
-        """
+        """Return for how many pulls to try an arm even if that more than doubles its plays."""
         if lam * left <= 1.0:
             return _MIN_ROUNDS
         return max(_MIN_ROUNDS, int(_TRIAL / lam))
@@ -242,12 +235,10 @@ class PosteriorPolicy:
             self._snapshots.append(self._estimates())
 
     def _choose(self, left: int) -> CandidatePlan:
-        """Return the plan to follow.
+        """Return the plan to follow: an optimistic candidate's if worth its price, else a draw's.
 
-        Where the state may have moved: the optimistic candidate of the highest value, if with its
-        price taken off that is more than the draws' average; otherwise the plan chosen by
-        information-directed sampling. Where it has not, under any mode: the plan of the highest
-        value, of draws with the same r; b and lam hardly count then: that is Thompson sampling.
+        Where the state has not moved, under any mode, b and lam hardly count, and the plan of the
+        highest value, of draws with the same r, is Thompson sampling.
         """
         deviates = self._deviates.after(self._history.size, self._posterior.rate_of_change)
         draws = self._posterior.draws(deviates, self._rng, self._config.width, left)
@@ -322,8 +313,7 @@ class PosteriorPolicy:
 def _until_doubled(block: IntArray, plays: IntArray, fewest: int) -> int:
     """Count the pulls until one would more than double its arm's plays; add them to ``plays``.
 
-    A draw may be wrong about an arm that was hardly ever played, and should not be followed
-    for long before it is made anew.
+    A draw may be wrong about an arm that was hardly ever played.
     """
     most = np.maximum(2 * plays, plays + fewest)
     for t in range(block.size):
@@ -341,17 +331,9 @@ def _runs(arms: IntArray) -> list[tuple[int, int]]:
 
 
 def _cycle(arms: IntArray) -> IntArray:
-    """Return the shortest cycle that the middle half of some steps repeats; empty if none.
-
-    First the state is brought to where it is to stay, and the last steps may be greedy.
-    """
+    """Return the shortest cycle that the middle half of some steps repeats; empty if none."""
     middle = arms[arms.size // 4 : arms.size - arms.size // 4]
     for period in range(1, min(_MAX_CYCLE, middle.size // 2) + 1):
         if np.array_equal(middle[period:], middle[:-period]):
             return middle[:period].copy()
     return np.empty(0, dtype=np.int64)
-
-
-def build(config: PosteriorConfig, context: PolicyContext) -> PosteriorPolicy:
-    """Build the policy."""
-    return PosteriorPolicy(config, context.problem, context.rng)

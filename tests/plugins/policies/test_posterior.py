@@ -39,7 +39,8 @@ def drawn_instances(n: int, n_arms: int) -> list[Instance]:
 
 
 def followed(instance: Instance, rounds: int, left: int) -> tuple[float, IntArray]:
-    value, plan = look_ahead(instance.r, instance.b, instance.lam, instance.q0, left)
+    draw = Draw(instance.r, instance.b, instance.lam)
+    value, plan = look_ahead(draw, instance.q0, left)
     arms = np.empty(rounds, dtype=np.int64)
     follow(plan, instance.q0, arms)
     return value, arms
@@ -71,9 +72,9 @@ def test_plans_of_part_of_the_rounds_earn_the_best() -> None:
 @pytest.mark.parametrize("left", [1, 17, 60, 90, 200, 60_000])
 def test_rough_plans_promise_nearly_the_same(left: int) -> None:
     for instance in drawn_instances(30, 4):
-        r, b, lam, q = instance.r, instance.b, instance.lam, instance.q0
-        rough = plan_roughly(Draw(r, b, lam), q, left).value
-        assert rough == pytest.approx(look_ahead(r, b, lam, q, left)[0], rel=0.005)
+        draw, q = Draw(instance.r, instance.b, instance.lam), instance.q0
+        rough = plan_roughly(draw, q, left).value
+        assert rough == pytest.approx(look_ahead(draw, q, left)[0], rel=0.005)
 
 
 # -- estimates ------------------------------------------------------------------------------
@@ -332,7 +333,7 @@ def kind_of(offered: Offered, drawn: Instance, arms: IntArray, horizon: int) -> 
 
     def promised(draw: Draw) -> float:
         state = Instance(draw.r, draw.b, draw.lam).state_after(arms)
-        return look_ahead(draw.r, draw.b, draw.lam, state, horizon - arms.size)[0]
+        return look_ahead(draw, state, horizon - arms.size)[0]
 
     def same(draw: Draw) -> bool:
         return bool((draw.b == drawn.b).all() and (draw.r == drawn.r).all())

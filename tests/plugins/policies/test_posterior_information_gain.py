@@ -27,10 +27,7 @@ def evaluated(
 ) -> tuple[FloatArray, FloatArray]:
     one = plan_roughly(Draw(instance.r, instance.b, instance.lam), instance.q0, left)
     totals, means = np.empty(len(candidates)), np.empty(candidates.shape)
-    draw = one.draw
-    evaluate_plans(
-        one.plan, one.state, draw.r, draw.b, draw.lam, candidates, rounds, left, totals, means
-    )
+    evaluate_plans(one, candidates, rounds, left, totals, means)
     return totals, means
 
 
@@ -158,8 +155,8 @@ def best_value(instance: Instance, rounds: int) -> float:
     if instance.lam > 0.01:
         return PLUGINS.planner("certified", gap=1e-5).plan(instance, rounds).value
     # Slow states take planners long, and make for large differences: a careful plan is enough.
-    value, _ = look_ahead(instance.r, instance.b, instance.lam, instance.q0, rounds)
-    return rounds * value
+    draw = Draw(instance.r, instance.b, instance.lam)
+    return rounds * look_ahead(draw, instance.q0, rounds)[0]
 
 
 def by_hand(draws: list[Draw], left: int, span: int) -> FloatArray:
