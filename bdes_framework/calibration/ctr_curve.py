@@ -19,8 +19,6 @@ from bdes_framework._internal.text import quoted
 from bdes_framework.calibration.exponential_fit import Profile, quantiles
 from bdes_framework.errors import InvalidValueError
 
-Interval: TypeAlias = tuple[float, float]
-
 _Numbers: TypeAlias = Sequence[float] | NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 
 _MAX_WIDTH = 0.5
@@ -88,11 +86,10 @@ class CtrCurve:
     impressions: FloatArray | None = field(default=None, converter=converters.optional(_as_column))
 
     def __attrs_post_init__(self) -> None:
-        for name, values in (("times", self.times), ("levels", self.levels)):
-            _check_column(name, values, self.times.size, zero_allowed=True)
-        for name, counts in (("weights", self.weights), ("impressions", self.impressions)):
-            if counts is not None:
-                _check_column(name, counts, self.times.size, zero_allowed=False)
+        for name in ("times", "levels", "weights", "impressions"):
+            values, zero_allowed = getattr(self, name), name in ("times", "levels")
+            if values is not None:
+                _check_column(name, values, self.times.size, zero_allowed)
         back = np.flatnonzero(np.diff(self.times) < 0)
         if back.size:
             raise InvalidValueError(f"times must not decrease, as they do after times[{back[0]}]")
@@ -136,9 +133,9 @@ class RateCalibration:
     """
 
     lam: float
-    lam_interval: Interval
+    lam_interval: tuple[float, float]
     ratio: float
-    ratio_interval: Interval
+    ratio_interval: tuple[float, float]
     level0: float
     confidence: float
     residuals: FloatArray
@@ -178,7 +175,16 @@ def calibrate_rate(
         raise InvalidValueError(f"confidence must lie in (0, 1), got {quoted(confidence)}")
     _check_extreme(curve)
     known = not estimate_noise and (curve.weights is not None or curve.impressions is not None)
-    _check_number_of_times(curve, known)
+    n_times = np.unique(curve.times).size
+    if n_times < 3:
+        raise UnidentifiedCurveError(
+            f"a rate takes levels at three different times or more, got {n_times}"
+        )
+    if curve.times.size == 3 and not known:
+        raise UnidentifiedCurveError(
+            "three levels leave nothing to estimate their noise from; add a fourth, or give"
+            " weights or impressions that tell the noise"
+        )
     profile = _profile_of(curve)
     spare = curve.times.size - 3
     dispersion = profile.rest / spare if spare else None
@@ -214,19 +220,6 @@ def _check_extreme(curve: CtrCurve) -> None:
                 "levels, or levels and weights, are too large or too small to square; give them in"
                 " another unit"
             )
-
-
-def _check_number_of_times(curve: CtrCurve, known: bool) -> None:
-    n_times = np.unique(curve.times).size
-    if n_times < 3:
-        raise UnidentifiedCurveError(
-            f"a rate takes levels at three different times or more, got {n_times}"
-        )
-    if curve.times.size == 3 and not known:
-        raise UnidentifiedCurveError(
-            "three levels leave nothing to estimate their noise from; add a fourth, or give"
-            " weights or impressions that tell the noise"
-        )
 
 
 def _check_negative_end(profile: Profile, spare: int | None) -> None:

@@ -7,7 +7,6 @@ steps are enough. As it may have several modes in ``lam``, scoring starts from r
 """
 
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import numpy as np
 from attrs import evolve, field, frozen
@@ -23,8 +22,6 @@ from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.log_posterior import climb, mode_at, objective_at, without_flat_prior
 from bdes_framework.fitting.parametrisation import UNKNOWN_RATE, Coordinates, RatePrediction
 from bdes_framework.model.instance import Instance, as_rate
-
-Interval: TypeAlias = tuple[float, float]
 
 _TOLERANCE = 1e-6
 """Scoring ends when the next step is shorter than a thousandth of a standard deviation."""
@@ -123,7 +120,7 @@ class Fit:
     covariance: FloatArray
     r_interval: FloatArray
     b_interval: FloatArray
-    lam_interval: Interval
+    lam_interval: tuple[float, float]
     evolving: ModelScore
     stationary: ModelScore
     goodness: GoodnessOfFit
@@ -231,8 +228,7 @@ def _starts(log: Log, coordinates: Coordinates) -> Iterator[tuple[FloatArray, in
     level = (paid + 1) / (pulls + 2)
     theta = np.zeros(coordinates.size)
     # As if the state had been 0.7 throughout; b = 0.7 keeps it there.
-    guess = np.clip(level / 0.7 * coordinates.peak, 1e-6, 0.95)
-    theta[: log.n_arms] = logit(guess)
+    theta[: log.n_arms] = logit(np.clip(level / 0.7 * coordinates.peak, 1e-6, 0.95))
     theta[log.n_arms : 2 * log.n_arms] = logit(0.7) if coordinates.bounded else np.log(0.7)
     if not isinstance(coordinates.lam, RatePrediction):
         yield theta, log.n_rows
@@ -288,15 +284,14 @@ def _make_fit(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode)
     instance, slopes = coordinates.instance(theta), coordinates.jacobian(theta)
     deviations = _root_of_inverse(mode.precision)
     covariance: FloatArray = deviations @ deviations.T
-    natural = np.zeros((2 * n + 1, 2 * n + 1))
     inner = slopes @ covariance @ slopes.T
+    natural = np.zeros((2 * n + 1, 2 * n + 1))  # with zeros for a lam that is known
     natural[: theta.size, : theta.size] = inner
     ends = intervals(coordinates, theta, np.sqrt(np.diag(inner)))
     widen_by_profiles(ends, log, coordinates, mode, covariance)
     step = slopes @ covariance @ without_flat_prior(mode, coordinates).score
     goodness, states = check_fit(log, instance, inner, step)
-    pulls, _ = log.totals()
-    played = int((pulls > 0).sum())
+    played = int(coordinates.played.sum())
     n_parameters = 2 * played + coordinates.size - 2 * n
     evolving = ModelScore(most_likely.log_likelihood, n_parameters, log.n_rows)
     stationary = ModelScore(_stationary(log), played, log.n_rows)
@@ -311,7 +306,7 @@ def _make_fit(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode)
     return Fit(
         instance=instance,
         names=log.names,
-        pulls=pulls,
+        pulls=log.totals()[0],
         covariance=natural,
         r_interval=ends[:n],
         b_interval=ends[n : 2 * n],

@@ -1,19 +1,20 @@
 """Warnings of a fit: what its log cannot tell, in plain words."""
 
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.arrays import FloatArray
 from bdes_framework._internal.text import ascii_controls
 from bdes_framework.fitting.goodness import SIGNIFICANT, GoodnessOfFit, States
 from bdes_framework.fitting.likelihood import sweep_likelihood
 from bdes_framework.fitting.log import Log
-from bdes_framework.fitting.parametrisation import UNKNOWN_RATE, Coordinates, RatePrediction
-
-BoolArray: TypeAlias = NDArray[np.bool_]
+from bdes_framework.fitting.parametrisation import (
+    UNKNOWN_RATE,
+    BoolArray,
+    Coordinates,
+    RatePrediction,
+)
 
 MAX_USEFUL_FACTOR = 1.5
 """A check that sees no smaller error in the odds is no check."""
@@ -38,8 +39,7 @@ def fit_warnings(
     goodness: GoodnessOfFit,
 ) -> Iterator[str]:
     """Yield warnings; ``covariance`` is that of ``theta``, ``ends`` the intervals of r, b, lam."""
-    n = log.n_arms
-    pulls, paid = log.totals()
+    n, never = log.n_arms, ~coordinates.played
     if goodness.p_value < SIGNIFICANT:
         yield (
             f"the model does not describe the log (p = {goodness.p_value:.2g}): no figure here can"
@@ -51,10 +51,9 @@ def fit_warnings(
             f"{states.impossible:,} {rows} paid although the model says they cannot, with this q0"
             " and lam"
         )
-    never = pulls == 0
     if never.any():
         yield f"never played, so nothing is known of {_arms(log, never)}"
-    yield from _about_rewards(log, pulls, paid)
+    yield from _about_rewards(log)
     errors = np.sqrt(np.diag(covariance))
     prior_errors = 1 / np.sqrt(coordinates.prior_precision(theta))
     vague = errors > _HARDLY_ANYTHING * prior_errors
@@ -65,15 +64,14 @@ def fit_warnings(
             " play runs of several arms"
         )
     yield from _about_given_rate(log, coordinates, theta)
-    yield from _about_rate(log, coordinates, ends[-1], errors)
+    yield from _about_rate(log, ends[-1], errors)
     loose = vague[n : 2 * n] & ~never
     if loose.any() and not still:
         yield f"the log says hardly anything about b of {_arms(log, loose)}"
-    yield from _about_scale(n, coordinates, theta, covariance, pulls)
+    yield from _about_scale(coordinates, theta, covariance)
     if MAX_USEFUL_FACTOR < goodness.detectable < np.inf:
-        factor = f"{goodness.detectable:.1f}"
-        if goodness.detectable > _MAX_SHOWN_FACTOR:
-            factor = f"over {_MAX_SHOWN_FACTOR}"
+        shown = goodness.detectable <= _MAX_SHOWN_FACTOR
+        factor = f"{goodness.detectable:.1f}" if shown else f"over {_MAX_SHOWN_FACTOR}"
         yield (
             "too little data to check the fit: a model would have to be wrong about the odds by a"
             f" factor of {factor} to be found out"
@@ -81,8 +79,9 @@ def fit_warnings(
     yield from _at_boundaries(log, ends[n : 2 * n], coordinates.bounded, never | loose)
 
 
-def _about_rewards(log: Log, pulls: IntArray, paid: IntArray) -> Iterator[str]:
+def _about_rewards(log: Log) -> Iterator[str]:
     """Warn of arms by what they tell: successes and failures, not pulls."""
+    pulls, paid = log.totals()
     rarely = (pulls > 0) & (pulls < _MIN_PLAYS)
     if rarely.any():
         yield f"played fewer than {_MIN_PLAYS} times: {_arms(log, rarely)}"
@@ -103,9 +102,8 @@ def _about_given_rate(log: Log, coordinates: Coordinates, theta: FloatArray) -> 
     if coordinates.lam == UNKNOWN_RATE:
         return
     at = coordinates.instance(theta)
-    _, score, information = sweep_likelihood(
-        log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0
-    )
+    rows = log.arms, log.rewards, log.starts
+    _, score, information = sweep_likelihood(*rows, at.r, at.b, at.lam, at.q0)
     rate = 2 * at.n_arms
     others = np.flatnonzero(np.diag(information)[:rate] > 0)
     inner = information[np.ix_(others, others)]
@@ -124,9 +122,7 @@ def _about_given_rate(log: Log, coordinates: Coordinates, theta: FloatArray) -> 
         )
 
 
-def _about_rate(
-    log: Log, coordinates: Coordinates, ends: FloatArray, errors: FloatArray
-) -> Iterator[str]:
+def _about_rate(log: Log, ends: FloatArray, errors: FloatArray) -> Iterator[str]:
     if errors.size == 2 * log.n_arms:  # lam is known
         return
     low, high = ends
@@ -139,12 +135,12 @@ def _about_rate(
 
 
 def _about_scale(
-    n: int, coordinates: Coordinates, theta: FloatArray, covariance: FloatArray, pulls: IntArray
+    coordinates: Coordinates, theta: FloatArray, covariance: FloatArray
 ) -> Iterator[str]:
     """Warn if ``(c*r, b/c)`` explains the log as well, over a wide range of c."""
     if not coordinates.bounded:
         yield "q0 is unknown: r and b are in units of it, and only products r·b/q0 compare"
-    played = pulls > 0
+    n, played = coordinates.n_arms, coordinates.played
     relative = coordinates.jacobian(theta) / coordinates.parameters(theta)[:, None]
     of_r, of_b = played @ relative[:n], played @ relative[n : 2 * n]
     weights = np.array([of_r - of_b, of_r + of_b])

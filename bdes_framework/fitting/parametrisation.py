@@ -142,12 +142,11 @@ class Coordinates:
     def jacobian(self, theta: FloatArray) -> FloatArray:
         """Return the derivative of each parameter (row) by each coordinate (column)."""
         n, p = self.n_arms, _shares(theta)
+        own = p * (1 - p)
         if self.bounded:
-            p_slopes = p * (1 - p)
-            p_slopes[:n] /= self.peak
-            return np.diag(p_slopes)
-        slopes = np.diag(p * (1 - p))
-        found = self.parameters(theta)
+            own[:n] /= self.peak
+            return np.diag(own)
+        slopes, found = np.diag(own), self.parameters(theta)
         best = int(np.argmax(np.where(self.played, p[:n], -1.0)))
         b = found[n : 2 * n]
         crowded = _shares(_SHARPNESS * (theta[n : 2 * n] + math.log(p[best])))

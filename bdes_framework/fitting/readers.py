@@ -193,9 +193,7 @@ def _read_rows(table: _Table, on_progress: Callable[[float], None] | None) -> Lo
     rows = _parquet_chunks(table) if is_parquet else _csv_chunks(table, first)
     # What is mapped into memory stays when its file is closed, and is gone with the log.
     with _temporary_file() as arms, _temporary_file() as rewards:
-        writer = _RowWriter(
-            table.name, table.columns, "row" if is_parquet else "line", arms, rewards
-        )
+        writer = _RowWriter(table, "row" if is_parquet else "line", arms, rewards)
         try:
             for chunk, done in rows:
                 writer.add(chunk)
@@ -356,8 +354,7 @@ def _exact_number(value: Any) -> Any:
 
 def _name_key(name: str) -> tuple[bool, float, str]:
     """Return the sort key of a name: numbers as numbers, and before words."""
-    number = _is_number(name)
-    return not number, float(name) if number else 0.0, name
+    return (False, float(name), name) if _is_number(name) else (True, 0.0, name)
 
 
 def _parsed_reward(value: object) -> object:
@@ -396,8 +393,7 @@ def _write_all(file: IO[bytes], data: bytes) -> None:
 class _RowWriter:
     """Checks rows chunk by chunk and stores them, in five bytes each."""
 
-    _file: str
-    _columns: Columns
+    _table: _Table
     _unit: str
     _arms: IO[bytes]
     _rewards: IO[bytes]
@@ -434,12 +430,12 @@ class _RowWriter:
         """Raise the error of the first bad line: this one, or an earlier one of a split user."""
         line, problem = bad.args
         self._check_users(line)
-        raise InvalidValueError(f"{self._file}, {self._unit} {line}: {problem}")
+        raise InvalidValueError(f"{self._table.name}, {self._unit} {line}: {problem}")
 
     def log(self) -> Log:
         """Return the log, after the checks that need all of it."""
         if not self._n_rows:
-            raise InvalidValueError(f"{self._file}: has no rows")
+            raise InvalidValueError(f"{self._table.name}: has no rows")
         self._check_users(math.inf)
         names = sorted(self._names, key=_name_key)
         rank = np.empty(len(names), dtype=np.int32)
@@ -465,12 +461,12 @@ class _RowWriter:
         again = np.flatnonzero(hashes[order][1:] == hashes[order][:-1]) + 1
         if again.size:
             raise InvalidValueError(
-                f"{self._file}, {self._unit} {lines[order[again]].min()}: this user had rows"
+                f"{self._table.name}, {self._unit} {lines[order[again]].min()}: this user had rows"
                 " before: sort the file by user, then by order"
             )
 
     def _store(self, chunk: _Chunk) -> None:
-        of_role = dict(zip(_names_by_role(self._columns), chunk.values, strict=True))
+        of_role = dict(zip(_names_by_role(self._table.columns), chunk.values, strict=True))
         users, orders = of_role.get("user"), of_role.get("order")
         begins = self._sequence_starts(chunk, users)
         last_order = None if orders is None else self._check_order(orders, begins)
@@ -497,7 +493,7 @@ class _RowWriter:
         begins = np.fromiter(map(operator.ne, before, users), dtype=np.bool_, count=len(users))
         begins[0] |= self._n_rows == 0
         for index in np.flatnonzero(begins).tolist():
-            _check_present(index, self._columns.user, users[index])
+            _check_present(index, self._table.columns.user, users[index])
             last = users[index - 1] if index else self._last_user
             same = self._n_rows + index > 0 and _user_name(last) == _user_name(users[index])
             begins[index] = not same  # they may differ by white space
@@ -506,7 +502,7 @@ class _RowWriter:
     def _check_order(self, orders: Sequence[Any], begins: NDArray[np.bool_]) -> _Number:
         """Raise if the rows of a user are not in order; return the last of the orders."""
         if self._n_rows == 0:  # the first row decides for the file
-            _check_present(0, self._columns.order, orders[0])
+            _check_present(0, self._table.columns.order, orders[0])
             self._has_timestamps = not _is_number(orders[0])
         values = self._as_orders(orders)
         follows = np.empty(len(values), dtype=np.bool_)
@@ -531,7 +527,7 @@ class _RowWriter:
                 if isinstance(orders[0], int) or "_" not in "".join(orders):
                     return _whole_numbers(whole)
         for index, value in enumerate(orders):
-            _check_present(index, self._columns.order, value)
+            _check_present(index, self._table.columns.order, value)
             if not _is_number(value):
                 raise _BadRowError(index, f"order {quoted(value)} is no finite number")
         # As objects, which Python compares exactly, of whatever kinds they are.
@@ -539,7 +535,7 @@ class _RowWriter:
 
     def _timestamp(self, index: int, value: object) -> int:
         """Return nanoseconds since 1970."""
-        _check_present(index, self._columns.order, value)
+        _check_present(index, self._table.columns.order, value)
         text = value.isoformat() if isinstance(value, date) else str(value).strip()
         try:
             moment = datetime.fromisoformat(text)
@@ -568,7 +564,7 @@ class _RowWriter:
             try:
                 codes[index] = _REWARDS[_parsed_reward(reward)]
             except (KeyError, TypeError):
-                _check_present(index, self._columns.reward, reward)
+                _check_present(index, self._table.columns.reward, reward)
                 raise _BadRowError(index, f"a reward is 0 or 1, got {quoted(reward)}") from None
         return codes
 
@@ -586,12 +582,12 @@ class _RowWriter:
         return np.fromiter(map(codes.__getitem__, arms), np.int32, len(arms))
 
     def _new_arm_code(self, index: int, arm: object) -> int:
-        _check_present(index, self._columns.arm, arm)
+        _check_present(index, self._table.columns.arm, arm)
         name = str(arm).strip()
         if len(name) > MAX_NAME_LENGTH:
             raise _BadRowError(index, f"the arm's name has over {MAX_NAME_LENGTH} characters")
         if name not in self._names and len(self._names) >= MAX_LOG_ARMS:
-            what = quoted(self._columns.arm)
+            what = quoted(self._table.columns.arm)
             problem = f"over {MAX_LOG_ARMS:,} arms, and every row costs their square"
             raise _BadRowError(index, f"{problem}: is {what} the arm's column?")
         return self._names.setdefault(name, len(self._names))

@@ -16,7 +16,6 @@ from bdes_framework import (
     RateCalibration,
     UnidentifiedCurveError,
     calibrate_rate,
-    load_plugins,
 )
 
 UNEVEN = [0, 1, 2, 3, 5, 8, 12, 17, 25, 40]
@@ -88,16 +87,6 @@ def test_a_curve_from_zero_has_an_infinite_ratio() -> None:
     assert fit.ratio_interval[0] > 10
     assert fit.ratio_interval[1] == math.inf
     assert fit.level0 == pytest.approx(0, abs=1e-9)
-
-
-def test_fewer_measurements_widen_the_interval() -> None:
-    times, thin = np.arange(0, 60.0), np.array([0, 1, 2, 5, 6, 11, 23, 24, 47])
-    levels, weights = noisy_levels(4, times, 0.1, 0.3), np.full(times.size, 1e6)
-    full = calibrate_rate(CtrCurve(times, levels, weights)).lam_interval
-    part = calibrate_rate(CtrCurve(times[thin], levels[thin], weights[thin])).lam_interval
-    assert part[1] - part[0] > full[1] - full[0]
-    assert part[0] < full[1]
-    assert full[0] < part[1]
 
 
 @pytest.mark.parametrize("c", [1e-6, 0.3, 1e6])
@@ -420,17 +409,3 @@ def test_levels_averaged_over_windows_are_fitted() -> None:
     fit = calibrate_rate(CtrCurve(7 * np.arange(15), windows.mean(axis=1)))
     assert fit.lam == pytest.approx(0.04, rel=1e-6)
     assert fit.ratio == pytest.approx(0.5 * 0.3 / windows[0].mean(), rel=1e-6)
-
-
-def test_clicks_of_an_environment_tell_its_rate() -> None:
-    plugins, n_users, rounds = load_plugins(), 400, 60
-    clicks = np.zeros(rounds)
-    for user in range(n_users):
-        one = plugins.environment("bernoulli", seed=user, r=[0.8], b=[0.2], lam=0.1, q0=0.9)
-        clicks += one.pull(np.zeros(rounds, dtype=np.int64)).rewards
-    counts = np.full(rounds, n_users)
-    fit = calibrate_rate(CtrCurve(np.arange(rounds), clicks / n_users, impressions=counts))
-    assert fit.lam_interval[0] < 0.1 < fit.lam_interval[1]
-    assert fit.ratio_interval[0] < 0.2 / 0.9 < fit.ratio_interval[1]
-    assert fit.lam_interval[1] - fit.lam_interval[0] < 0.03
-    assert fit.dispersion == pytest.approx(1, abs=0.5)

@@ -27,8 +27,8 @@ PAGES = [REPOSITORY / "README.md", TEMPLATE / "README.md", *sorted(DOCS.rglob("*
 REFERENCE = "\n".join(page.read_text() for page in sorted((DOCS / "reference").glob("*.md")))
 DIRECTIVES = {path.rpartition(".")[2]: path for path in re.findall(r"(?m)^::: (\S+)$", REFERENCE)}
 HOOKS = [name for name in vars(HookSpecs) if name.startswith("bdes_")]
-PUBLIC = [(module, name) for module in (bdes_framework, bdes_framework.testing)
-          for name in module.__all__]  # fmt: skip
+MODULES = (bdes_framework, bdes_framework.testing)
+PUBLIC = [(module, name) for module in MODULES for name in module.__all__]
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,8 @@ def test_hook_has_a_row_and_an_example_that_runs(hook: str) -> None:
     guide = DOCS / "plugin-kinds.md"
     assert f"`{hook}(" in guide.read_text()
     code = "\n".join(s.text for s in snippets_of(guide) if s.language == "python")
-    function, *_ = [
-        node for node in ast.walk(ast.parse(code)) if getattr(node, "name", None) == hook
-    ]
+    nodes = ast.walk(ast.parse(code))
+    function = next(node for node in nodes if getattr(node, "name", None) == hook)
     assert isinstance(function, ast.FunctionDef)
     given = set(inspect.signature(getattr(HookSpecs, hook)).parameters) - {"self"}
     assert {argument.arg for argument in function.args.args} <= given
@@ -208,10 +207,7 @@ def test_output_fits_up_to_white_space_and_dots() -> None:
 
 
 def test_commands_of_a_console_block() -> None:
-    commands = commands_of(
-        "$ bdes run \\\n  x.toml\nout\n$ echo $?\n2\n$ bdes --help  # a remark\n"
-    )
-    assert [(c.arguments, c.output, c.status) for c in commands] == [
-        (("bdes", "run", "x.toml"), "out", 2),
-        (("bdes", "--help"), "", 0),
-    ]
+    text = "$ bdes run \\\n  x.toml\nout\n$ echo $?\n2\n$ bdes --help  # a remark\n"
+    first, second = [(c.arguments, c.output, c.status) for c in commands_of(text)]
+    assert first == (("bdes", "run", "x.toml"), "out", 2)
+    assert second == (("bdes", "--help"), "", 0)

@@ -159,11 +159,8 @@ def test_estimates_change_values_by_two_delta() -> None:
     for instance, horizon in random_instances(60, seed=3):
         delta = 0.05
         nudges = rng.uniform(-delta, delta, (2, instance.n_arms))
-        moved = Instance(
-            np.clip(instance.r + nudges[0], 0, 1),
-            np.clip(instance.b + nudges[1], 0, 1),
-            instance.lam,
-        )
+        r, b = np.clip(np.stack([instance.r, instance.b]) + nudges, 0, 1)
+        moved = Instance(r, b, instance.lam)
         for arms in itertools.product(range(instance.n_arms), repeat=horizon):
             assert abs(instance.value(arms) - moved.value(arms)) <= 2 * delta * horizon
 
@@ -179,8 +176,7 @@ def exploration(n_arms: int, horizon: int, lam: float, *, m_factor: int = 1) -> 
     eps = paper_eps(n_arms, horizon, lam)
     samples = math.ceil(m_factor * math.log(horizon) / eps**2)
     settle = settling_pulls(lam, eps)
-    for_r = n_arms * samples * (settle + 1)
-    for_b = n_arms * (settle + samples)
+    for_r, for_b = n_arms * samples * (settle + 1), n_arms * (settle + samples)
     return (for_r + for_b + settle) / horizon
 
 
@@ -220,32 +216,31 @@ def test_estimates_are_an_equivalent_instance() -> None:
     assert estimated.starting_at(1.0).value([0, 1, 2]) < 0.7 * instance.value([0, 1, 2])
 
 
+def missing_share(seed: int, samples: int, r: float, v: float, delta: float) -> float:
+    """How often estimates of v/r are off by delta or more; states are exactly where they lead."""
+    rng, n = default_rng(seed), 100_000
+    r_hat, v_hat = rng.binomial(samples, r, n) / samples, rng.binomial(samples, v, n) / samples
+    return float(np.mean(np.abs(v_hat / r_hat - v / r) >= delta))
+
+
 @pytest.mark.parametrize(("r", "failing"), [(0.8, 0.20), (0.2, 0.64), (0.05, 0.82)])
 def test_end_state_estimate_misses_too_often(r: float, failing: float) -> None:
-    horizon, lam, b, n = 100_000, 0.5, 0.5, 100_000
-    eps = paper_eps(5, horizon, lam)
-    delta, samples = eps / 4, math.ceil(math.log(horizon) / eps**2)
+    eps = paper_eps(5, 100_000, 0.5)
+    delta, samples = eps / 4, math.ceil(math.log(100_000) / eps**2)
     promised = 4 * math.exp(-2 * samples * (eps**2 - eps * delta))
     promised += 4 * math.exp(-2 * samples * (eps - delta) ** 2)
-    rng = default_rng(4)  # states exactly 1 and b: kinder than the algorithm ever is
-    r_hat = rng.binomial(samples, r, n) / samples
-    v_hat = rng.binomial(samples, r * b, n) / samples
-    missed = np.abs(v_hat / r_hat - b) >= delta
     assert promised < 1e-5
-    assert missed.mean() == pytest.approx(failing, abs=0.01)
+    # States of exactly 1 and b = 0.5 are kinder than the algorithm ever is.
+    assert missing_share(4, samples, r, r * 0.5, delta) == pytest.approx(failing, abs=0.01)
 
 
 @pytest.mark.parametrize(("r", "failing"), [(0.5, 0.03), (0.2, 0.20), (0.05, 0.53)])
 def test_ratio_of_estimates_misses_too_often(r: float, failing: float) -> None:
-    n_arms, horizon, n = 5, 100_000, 100_000
-    eps = paper_eps(n_arms, horizon, 0.5)
-    samples = math.ceil(n_arms**2 * math.log(horizon) / eps**2)
+    eps = paper_eps(5, 100_000, 0.5)
+    samples = math.ceil(5**2 * math.log(100_000) / eps**2)
     assert 8 * math.exp(-2 * samples * eps**2) < 1e-240  # with delta = 2·eps
-    rng = default_rng(5)  # one arm leads to 1, the others to 0; states exactly there
-    r_hat = rng.binomial(samples, r / n_arms, n) / samples
-    v_hat = rng.binomial(samples, r, n) / samples
-    missed = np.abs(v_hat / r_hat - n_arms) >= 2 * eps
-    assert missed.mean() == pytest.approx(failing, abs=0.005)
+    # One arm of five leads to 1, the others to 0.
+    assert missing_share(5, samples, r / 5, r, 2 * eps) == pytest.approx(failing, abs=0.005)
 
 
 # 8: sticky arms.
@@ -335,8 +330,7 @@ def per_round(instance: Instance, cycle: list[int], horizon: int = 10_000) -> fl
 @pytest.mark.parametrize("eps", [0.01, 0.1])
 def test_the_propositions_rewards_per_round(eps: float) -> None:
     instance = Instance([1 / 2, 3 / 4 - eps / 2], [1, 1 / 2 + 2 * eps], 1.0)
-    first, second = per_round(instance, [0]), per_round(instance, [1])
-    both = per_round(instance, [0, 1])
+    first, second, both = (per_round(instance, cycle) for cycle in ([0], [1], [0, 1]))
     assert first == pytest.approx(1 / 2, abs=1e-3)
     assert second == pytest.approx(3 / 8 + 5 * eps / 4 - eps**2, abs=1e-3)
     assert both == pytest.approx(1 / 2 + eps / 4, abs=1e-3)
