@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from bdes_framework.fitting.fisher_scoring import ScoringRules as ScoringRules
     from bdes_framework.fitting.fisher_scoring import fisher_scoring as fisher_scoring
     from bdes_framework.fitting.fit import Fit as Fit
+    from bdes_framework.fitting.fit import Forecast as Forecast
     from bdes_framework.fitting.fit import ModelScore as ModelScore
     from bdes_framework.fitting.fit import PlayableArms as PlayableArms
     from bdes_framework.fitting.fit import fit as fit
-    from bdes_framework.fitting.forecast import Forecast as Forecast
-    from bdes_framework.fitting.forecast import forecast as forecast
+    from bdes_framework.fitting.fit import forecast as forecast
     from bdes_framework.fitting.goodness import GoodnessOfFit as GoodnessOfFit
     from bdes_framework.fitting.likelihood import Likelihood as Likelihood
     from bdes_framework.fitting.likelihood import fresh_state as fresh_state
@@ -141,8 +141,7 @@ _HOMES = {
     "errors": "BdesError ConfigError ContractError InvalidValueError Mistake PluginError"
     " StoreError UnknownNameError",
     "fitting.fisher_scoring": "Mode ScoringRules fisher_scoring",
-    "fitting.fit": "Fit ModelScore PlayableArms fit",
-    "fitting.forecast": "Forecast forecast",
+    "fitting.fit": "Fit Forecast ModelScore PlayableArms fit forecast",
     "fitting.goodness": "GoodnessOfFit",
     "interfaces": "AnytimePlanner Benchmark BuildContext Diagnostics DiagnosticValue Engine"
     " EngineRef Environment EnvironmentRef FusedEnvironment FusedPolicy HasBenchmark"

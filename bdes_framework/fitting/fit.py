@@ -1,4 +1,4 @@
-"""Estimate the parameters of a log of pulls: :func:`fit`.
+"""Estimate the parameters of a log of pulls, and forecast with them: :func:`fit`.
 
 The estimates are the mode of the posterior in logit coordinates, found by Fisher scoring: the
 likelihood is explicit for every row (see :mod:`likelihood`), one step costs one sweep, and a few
@@ -6,7 +6,8 @@ steps are enough. As it may have several modes in ``lam``, scoring starts from r
 (0, 1), each on as many of the first rows as it needs to show itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from attrs import evolve, field, frozen
@@ -14,6 +15,7 @@ from scipy.special import logit
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.numbers import as_integer
+from bdes_framework.errors import InvalidValueError
 from bdes_framework.fitting.fisher_scoring import Mode
 from bdes_framework.fitting.fit_warnings import fit_warnings
 from bdes_framework.fitting.goodness import GoodnessOfFit, check_fit
@@ -22,6 +24,9 @@ from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.log_posterior import climb, mode_at, objective_at, without_flat_prior
 from bdes_framework.fitting.parametrisation import UNKNOWN_RATE, Coordinates, RatePrediction
 from bdes_framework.model.instance import Instance, as_rate
+from bdes_framework.model.schedule import Schedule
+
+Playable: TypeAlias = Sequence[int] | IntArray | Schedule
 
 _TOLERANCE = 1e-6
 """Scoring ends when the next step is shorter than a thousandth of a standard deviation."""
@@ -195,6 +200,55 @@ def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None
     coordinates = Coordinates(log.n_arms, rate, start, q0 is not None, pulls > 0)
     mode = _search(log, coordinates)
     return _make_fit(log, coordinates, mode, _most_likely(log, coordinates, mode))
+
+
+@frozen
+class Forecast:
+    """An expected value and its 95 % interval, over draws of the parameters.
+
+    Parameters
+    ----------
+    mean : float
+        Over all draws.
+    low, high : float
+        Between them lie 95 % of the draws.
+    """
+
+    mean: float
+    low: float
+    high: float
+
+
+def forecast(
+    draws: Sequence[Instance], schedule: Playable, against: Playable | None = None
+) -> Forecast:
+    """Return what a schedule will earn, or by which part it will earn more than another.
+
+    Parameters
+    ----------
+    draws : Sequence[Instance]
+        From :meth:`Fit.draws`.
+    schedule : Schedule | Sequence[int]
+        What to play.
+    against : Schedule | Sequence[int] | None
+        With it, the forecast is of the lift: 0.1 means that ``schedule`` earns 10 % more.
+
+    Examples
+    --------
+    >>> sure = [Instance(r=[0.8, 0.4], b=[0.5, 1.0], lam=1.0)] * 3
+    >>> round(forecast(sure, [0, 0]).mean, 6)
+    1.2
+    """
+    if not draws:
+        raise InvalidValueError("a forecast needs at least one draw")
+    values = np.array([draw.value(schedule) for draw in draws])
+    if against is not None:
+        base = np.array([draw.value(against) for draw in draws])
+        if not base.all():
+            raise InvalidValueError("the schedule to compare with earns nothing in some draw")
+        values = values / base - 1
+    low, high = np.quantile(values, [0.025, 0.975])
+    return Forecast(float(values.mean()), float(low), float(high))
 
 
 def _search(log: Log, coordinates: Coordinates) -> Mode:

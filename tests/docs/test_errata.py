@@ -36,8 +36,7 @@ def random_instances(n: int, seed: int, largest_r: float = 1.0) -> Iterator[tupl
 
 
 def optimum(instance: Instance, horizon: int) -> float:
-    schedules = itertools.product(range(instance.n_arms), repeat=horizon)
-    return max(instance.value(schedule) for schedule in schedules)
+    return max(map(instance.value, itertools.product(range(instance.n_arms), repeat=horizon)))
 
 
 # 1: EXP3.P.
@@ -104,10 +103,9 @@ def fptas(instance: Instance, horizon: int, eps: float, *, may_skip: bool) -> tu
     front: list[tuple[int, float, tuple[int, ...]]] = [(0, instance.q0, ())]
     for _ in range(horizon):
         grown = list(front) if may_skip else []
-        for units, q, arms in front:
-            for i in range(instance.n_arms):
-                paid = math.floor(instance.r[i] * q / eps)
-                grown.append((units + paid, q + instance.lam * (instance.b[i] - q), (*arms, i)))
+        for (units, q, arms), i in itertools.product(front, range(instance.n_arms)):
+            paid = math.floor(instance.r[i] * q / eps)
+            grown.append((units + paid, q + instance.lam * (instance.b[i] - q), (*arms, i)))
         grown.sort(key=lambda pair: (-pair[0], -pair[1], -len(pair[2])))
         front, highest = [], -1.0
         for pair in grown:
@@ -403,21 +401,18 @@ def test_no_longer_cycle_beats_the_best_pair() -> None:
 
 
 def test_best_finite_schedule_may_be_no_cycle() -> None:
-    instance = Instance([0.8, 1.0], [1.0, 0.0], 1.0)
-    schedules = itertools.product(range(2), repeat=4)
-    assert max(schedules, key=instance.value) == (0, 0, 0, 1)
+    value = Instance([0.8, 1.0], [1.0, 0.0], 1.0).value
+    assert max(itertools.product(range(2), repeat=4), key=value) == (0, 0, 0, 1)
 
 
 # 14 and 15: rates.
-def test_slow_regime_loss_grows_as_lam_t_squared() -> None:
-    for exponent in (1.25, 1.5, 1.75):
-        low, high = 10**6, 10**8
+@pytest.mark.parametrize("exponent", [1.25, 1.5, 1.75])
+def test_slow_regime_loss_grows_as_lam_t_squared(exponent: float) -> None:
+    def loss(horizon: int) -> float:
+        return -math.expm1(horizon * math.log1p(-(horizon**-exponent))) * horizon
 
-        def loss(horizon: int, exponent: float = exponent) -> float:
-            return -math.expm1(horizon * math.log1p(-(horizon**-exponent))) * horizon
-
-        assert slope(loss, low, high) == pytest.approx(2 - exponent, abs=0.01)
-        assert 2 - exponent < 1 / exponent  # the printed exponent: valid, but loose
+    assert slope(loss, 10**6, 10**8) == pytest.approx(2 - exponent, abs=0.01)
+    assert 2 - exponent < 1 / exponent  # the printed exponent: valid, but loose
 
 
 def test_sum_gives_the_share_at_one_over_t() -> None:
@@ -450,14 +445,11 @@ def test_widening_all_intervals_alike_is_ucb1() -> None:
     table = (default_rng(8).random((horizon, 3)) < [0.2, 0.5, 0.55]).astype(float)
     plain = textbook.ucb1(table)
 
-    def everywhere(seen: list[float], t: int) -> float:
-        radius = math.sqrt(2 * math.log(t) / len(seen)) + lam * horizon
-        return sum(seen) / len(seen) + radius
-
     played: list[int] = []
     for t in range(horizon):
         seen = [[table[s, arm] for s in range(t) if played[s] == arm] for arm in range(3)]
-        indices = [everywhere(x, t) if x else math.inf for x in seen]
+        radii = [math.sqrt(2 * math.log(t) / len(x)) + lam * horizon if x else 0 for x in seen]
+        indices = [sum(x) / len(x) + y if x else math.inf for x, y in zip(seen, radii, strict=True)]
         played.append(indices.index(max(indices)))
     assert played == plain
 

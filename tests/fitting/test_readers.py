@@ -184,12 +184,6 @@ def test_of_two_bad_lines_the_first_is_named(
         read(tmp_path, b"\n".join(rows) + b"\n")
 
 
-def test_a_badly_encoded_line_is_numbered(tmp_path: Path) -> None:
-    rows = b"".join(b"u,%d,a,1\n" % time for time in range(5000))
-    with pytest.raises(bdes.InvalidValueError, match="line 5002: is not CSV: it is not UTF-8"):
-        read(tmp_path, HEAD.encode() + rows + b"u,5000,\xff,1\n" + rows)
-
-
 def test_white_space_around_cells_is_removed(tmp_path: Path) -> None:
     log = read(tmp_path, HEAD + "u , 1, a, 1\nu,2,a ,0\n u,3,\ta, 1 \nv, 1,b, 0\n")
     assert log.names == ("a", "b")
