@@ -5,6 +5,7 @@ then the tests that build and install the wheel. What the steps print is shown w
 """
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -12,20 +13,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 BIN = Path(sys.executable).parent
-Step = tuple[str, list[str]]
+Step = tuple[str, str]
 TESTS: list[Step] = [
     # One process compiles what all workers use; numba's cache does not wait for its writers.
-    ("compile loops", ["python", "-m", "tests.support.compile_loops"]),
-    ("pytest", ["pytest", "-n", "2", "--dist", "worksteal", "-m", "not slow and not packaging",
-                "--quiet", "--durations", "15"]),
-]  # fmt: skip
+    ("compile loops", "python -m tests.support.compile_loops"),
+    ("pytest", "pytest -n 2 --dist worksteal -m 'not slow and not packaging' -q --durations 15"),
+]
 CHECKS: list[Step] = [
-    ("ruff check", ["ruff", "check", "--quiet"]),
-    ("ruff format", ["ruff", "format", "--check", "--quiet"]),
-    ("import-linter", ["lint-imports", "--no-logo"]),
-    ("mypy", ["mypy"]),
-    ("wheel", ["pytest", "-m", "packaging", "--quiet", "tests/packaging"]),
-    ("mkdocs", ["mkdocs", "build", "--strict", "--quiet"]),
+    ("ruff check", "ruff check --quiet"),
+    ("ruff format", "ruff format --check --quiet"),
+    ("import-linter", "lint-imports --no-logo"),
+    ("mypy", "mypy"),
+    ("wheel", "pytest -m packaging --quiet tests/packaging"),
+    ("mkdocs", "mkdocs build --strict --quiet"),
 ]
 ENVIRONMENT = {
     **os.environ,
@@ -37,7 +37,8 @@ ENVIRONMENT = {
 def run(lane: list[Step]) -> list[tuple[str, int, float, float]]:
     """Run steps in turn; return name, exit status, wall and processor seconds of each."""
     done = []
-    for name, (program, *arguments) in lane:
+    for name, command in lane:
+        program, *arguments = shlex.split(command)
         begin = time.perf_counter()
         with subprocess.Popen(
             [str(BIN / program), *arguments],

@@ -97,7 +97,7 @@ def chart(measured: list[Measured]) -> alt.TopLevelMixin:
 
 
 def _panel_of(row: Measured) -> str:
-    return "blind" if row.case.two_arms else row.case.regime
+    return "blind" if row.case.n_arms == 2 else row.case.regime
 
 
 def _panel(title: str, rows: list[Measured]) -> alt.LayerChart:

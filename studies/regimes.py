@@ -34,14 +34,13 @@ class Case:
     name: str
     regime: str
     policy: str
-    parameters: Mapping[str, object]
     lam: Rate
     theory: Theory | None
     theorem: str
+    parameters: Mapping[str, object] = {}
     n_arms: int = 3
     a_decade: int = 2
     gated: bool = False
-    two_arms: bool = False
     least_slope: float | None = None
 
     @property
@@ -102,32 +101,34 @@ def fast(horizon: int, n_arms: int, lam: float) -> float:
 
 
 CASES = [
-    Case("exp3p, lam = T^-2", "slow", "exp3p", {}, lambda t: t**-2.0, slow, "4.1", gated=True),
-    Case("exp3p, lam = T^-1.5", "slow", "exp3p", {}, lambda t: t**-1.5, slow, "4.1", gated=True),
-    Case("etc, lam = 0.1", "middle", "etc", {}, lambda t: 0.1, middle, "3.1", gated=True),
-    Case("etc, lam = 0.5", "middle", "etc", {}, lambda t: 0.5, middle, "3.1", gated=True),
-    Case("sticky, lam = 1 - 1/sqrt(T)", "fast", "sticky", {}, lambda t: 1 - t**-0.5, fast,
-         "5.1", a_decade=8, gated=True),
-    Case("sticky, lam = 1", "fast", "sticky", {}, lambda t: 1.0, fast, "5.1", a_decade=8,
-         gated=True),
-    Case("etc, paper's tuning, lam = 0.5", "middle", "etc", {"tuning": "paper"}, lambda t: 0.5,
-         middle, "3.1"),
-    Case("etc-unknown-arm, lam = 0.5", "middle", "etc-unknown-arm", {}, lambda t: 0.5, middle,
-         "B.3"),
-    Case("unknown-lambda, lam = 0.5", "middle", "unknown-lambda", {}, lambda t: 0.5, middle,
-         "6.2"),
+    Case("exp3p, lam = T^-2", "slow", "exp3p", lambda t: t**-2.0, slow, "4.1", gated=True),
+    Case("exp3p, lam = T^-1.5", "slow", "exp3p", lambda t: t**-1.5, slow, "4.1", gated=True),
+    Case("etc, lam = 0.1", "middle", "etc", lambda t: 0.1, middle, "3.1", gated=True),
+    Case("etc, lam = 0.5", "middle", "etc", lambda t: 0.5, middle, "3.1", gated=True),
     *(
-        Case(f"{name} on (1, 0), (0, 1)", "fast", name, {}, lambda t: 1.0, None, "Prop. 2.1",
-             n_arms=2, two_arms=True, least_slope=0.95)
-        for name in ("ucb1", "exp3", "aae", "thompson")
+        Case(f"sticky, lam = {text}", "fast", "sticky", lam, fast, "5.1", a_decade=8, gated=True)
+        for text, lam in (("1 - 1/sqrt(T)", lambda t: 1 - t**-0.5), ("1", lambda t: 1.0))
     ),
-]  # fmt: skip
+    *(
+        Case(f"{name}, lam = 0.5", "middle", policy, lambda t: 0.5, middle, theorem, parameters)
+        for name, policy, theorem, parameters in (
+            ("etc, paper's tuning", "etc", "3.1", {"tuning": "paper"}),
+            ("etc-unknown-arm", "etc-unknown-arm", "B.3", {}),
+            ("unknown-lambda", "unknown-lambda", "6.2", {}),
+        )
+    ),
+    *(
+        Case(name, "fast", policy, lambda t: 1.0, None, "Prop. 2.1", n_arms=2, least_slope=0.95)
+        for policy in ("ucb1", "exp3", "aae", "thompson")
+        for name in [f"{policy} on (1, 0), (0, 1)"]
+    ),
+]
 
 
 def instances_of(case: Case, seed: int, horizon: int) -> list[bdes.Instance]:
     """Return the instances that belong to a seed, the same at all horizons but for lam."""
     lam = case.lam(horizon)
-    if case.two_arms:
+    if case.n_arms == 2:
         return [bdes.Instance([1.0, 0.0], [0.0, 1.0], lam)]
     return [drawn_instance(case.n_arms, INSTANCES * seed + k, lam) for k in range(INSTANCES)]
 

@@ -49,9 +49,8 @@ def test_every_case_was_measured_in_full() -> None:
 
 def test_figure_1_is_the_recurrence() -> None:
     picture = charts.figure_1(b=0.15, lam=0.5, pulls=4).to_dict()
-    states = [dot["state"] for layer in picture["layer"] if layer["data"].get("name") == "dots"
-              for dot in layer["data"]["values"]]  # fmt: skip
-    assert states == pytest.approx([1.0, 0.575, 0.3625, 0.25625])
+    (dots,) = (one["data"] for one in picture["layer"] if one["data"].get("name") == "dots")
+    assert [dot["state"] for dot in dots["values"]] == pytest.approx([1.0, 0.575, 0.3625, 0.25625])
 
 
 def test_labels_and_growth() -> None:

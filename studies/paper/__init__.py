@@ -1,0 +1,1 @@
+"""The paper's figures and table reproduced: what writes docs/paper.md."""
