@@ -14,6 +14,7 @@ from attrs import AttrsInstance, field, frozen
 from numpy.random import Generator
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.numbers import is_number
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import ContractError, InvalidValueError
 from bdes_framework.model.instance import Instance, Problem
@@ -173,8 +174,7 @@ def _check_schedule(plan: Plan, instance: Instance, horizon: int) -> None:
 
 def _check_value(plan: Plan, earned: float) -> None:
     for number in (plan.value, plan.upper_bound):
-        numeric = isinstance(number, int | float | np.integer | np.floating)
-        if isinstance(number, bool) or not numeric:
+        if not is_number(number):
             raise ContractError(f"the plan's value and bound must be numbers, got {quoted(number)}")
     if not math.isclose(plan.value, earned, rel_tol=1e-6, abs_tol=1e-9):
         raise ContractError(

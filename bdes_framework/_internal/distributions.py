@@ -1,7 +1,9 @@
 """Quantiles and tail probabilities, by scipy.special.
 
-scipy is imported where it is used: ``bdes --help`` does not pay for it.
+scipy imports ``special`` when it is first used.
 """
+
+import scipy
 
 
 def normal_quantile(probability: float) -> float:
@@ -10,9 +12,7 @@ def normal_quantile(probability: float) -> float:
     >>> round(normal_quantile(0.975), 4)
     1.96
     """
-    from scipy.special import ndtri
-
-    return float(ndtri(probability))
+    return float(scipy.special.ndtri(probability))
 
 
 def student_quantile(probability: float, freedom: float) -> float:
@@ -21,9 +21,7 @@ def student_quantile(probability: float, freedom: float) -> float:
     >>> round(student_quantile(0.975, 10), 4)
     2.2281
     """
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, probability))
+    return float(scipy.special.stdtrit(freedom, probability))
 
 
 def fisher_quantile(probability: float, numerator: float, denominator: float) -> float:
@@ -32,9 +30,7 @@ def fisher_quantile(probability: float, numerator: float, denominator: float) ->
     >>> round(fisher_quantile(0.95, 2, 5), 4)
     5.7861
     """
-    from scipy.special import fdtri
-
-    return float(fdtri(numerator, denominator, probability))
+    return float(scipy.special.fdtri(numerator, denominator, probability))
 
 
 def chi_square_tail(statistic: float, freedom: int) -> float:
@@ -43,9 +39,9 @@ def chi_square_tail(statistic: float, freedom: int) -> float:
     >>> round(chi_square_tail(3.841, 1), 4), round(chi_square_tail(18.307, 10), 4)
     (0.05, 0.05)
     """
-    from scipy.special import chdtrc
-
-    return 1.0 if freedom == 0 or statistic <= 0 else float(chdtrc(freedom, statistic))
+    return (
+        1.0 if freedom == 0 or statistic <= 0 else float(scipy.special.chdtrc(freedom, statistic))
+    )
 
 
 def chi_square_quantile(probability: float, freedom: int) -> float:
@@ -54,6 +50,4 @@ def chi_square_quantile(probability: float, freedom: int) -> float:
     >>> round(chi_square_quantile(0.95, 10), 3)
     18.307
     """
-    from scipy.special import chdtri
-
-    return float(chdtri(freedom, 1 - probability))
+    return float(scipy.special.chdtri(freedom, 1 - probability))

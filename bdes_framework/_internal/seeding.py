@@ -26,25 +26,20 @@ def branch(seed: Seed, *path: int | str) -> SeedSequence:
     >>> bool(generator(branch(1, "policy")).random() == generator(branch(1, "policy")).random())
     True
     """
-    root = _root(seed)
+    if not isinstance(seed, SeedSequence):
+        is_integer = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+        if not is_integer or not 0 <= int(seed) < _N_SEEDS:
+            raise InvalidValueError(
+                f"a seed must be an integer from 0 to 2^128 - 1, got {quoted(seed)}"
+            )
+        seed = SeedSequence(int(seed))
     key = [word for step in path for word in _words(step)]
-    return SeedSequence(entropy=root.entropy, spawn_key=(*root.spawn_key, *key))
+    return SeedSequence(entropy=seed.entropy, spawn_key=(*seed.spawn_key, *key))
 
 
 def generator(seed: SeedSequence) -> Generator:
     """Return the random generator of a seed sequence (SFC64: numpy's fastest)."""
     return Generator(SFC64(seed))
-
-
-def _root(seed: Seed) -> SeedSequence:
-    if isinstance(seed, SeedSequence):
-        return seed
-    is_integer = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
-    if not is_integer or not 0 <= int(seed) < _N_SEEDS:
-        raise InvalidValueError(
-            f"a seed must be an integer from 0 to 2^128 - 1, got {quoted(seed)}"
-        )
-    return SeedSequence(int(seed))
 
 
 def _words(step: int | str) -> list[int]:

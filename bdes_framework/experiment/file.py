@@ -13,15 +13,9 @@ from attrs import field, frozen
 from bdes_framework._internal.files import parse_toml, read_text
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import BdesError, ConfigError, InvalidValueError, Mistake
+from bdes_framework.experiment import grid
 from bdes_framework.experiment.arms import ArmsConfig, arms_parameters
 from bdes_framework.experiment.cell import Cell, Part, cell_key, missing_knowledge
-from bdes_framework.experiment.grid import (
-    Source,
-    axes_of,
-    duplicate_labels,
-    formula_value,
-    wants_number,
-)
 from bdes_framework.interfaces import (
     EngineRef,
     EnvironmentRef,
@@ -191,15 +185,20 @@ class _CellBuilder:
     def cells(self) -> list[Cell]:
         """Return the cells, as far as they can be made."""
         config = self._config
-        self._check(Kind.ENGINE, config.engine, "engine")
-        if config.benchmark is not False:
-            self._check(Kind.PLANNER, config.benchmark, "benchmark")
+        uses = {
+            "engine": (Kind.ENGINE, config.engine),
+            "benchmark": (Kind.PLANNER, config.benchmark),
+        }
+        for path, (kind, ref) in uses.items():
+            if ref is not False:
+                with self._collect_mistakes(path):
+                    self._plugins.resolve(kind, ref, source=self._source, path=path)
         environments = self._sources(Kind.ENVIRONMENT, "environments", config.environments)
         policies = self._sources(Kind.POLICY, "policies", config.policies)
         n_replications = self._replications_that_fit(environments, policies)
         if n_replications is None:
             return []
-        self.mistakes += [*duplicate_labels(environments), *duplicate_labels(policies)]
+        self.mistakes += [*grid.duplicate_labels(environments), *grid.duplicate_labels(policies)]
         cells: list[Cell] = []
         for horizon in list(filter(_is_horizon, config.horizons)) or [_PLACEHOLDER_HORIZON]:
             parts = self._parts(environments, horizon, None)
@@ -211,7 +210,7 @@ class _CellBuilder:
         self._check_knowledge(policies, cells)
         return cells
 
-    def _check_knowledge(self, policies: list[Source], cells: list[Cell]) -> None:
+    def _check_knowledge(self, policies: list[grid.Source], cells: list[Cell]) -> None:
         """Report each policy that none of its cells reveals enough to."""
         to_play: dict[str, list[Cell]] = {}
         for cell in sorted(cells, key=lambda cell: cell.horizon):
@@ -242,8 +241,8 @@ class _CellBuilder:
             key = cell_key(self.versions, **decisive, **tables)
             yield Cell(key=key, environment=environment, policy=policy, **decisive)  # type: ignore[arg-type]
 
-    def _sources(self, kind: Kind, key: str, refs: Sequence[Reference]) -> list[Source]:
-        found: list[Source] = []
+    def _sources(self, kind: Kind, key: str, refs: Sequence[Reference]) -> list[grid.Source]:
+        found: list[grid.Source] = []
         labels: set[str] = set()
         for index, ref in enumerate(refs):
             path = f"{key}[{index}]"
@@ -255,10 +254,12 @@ class _CellBuilder:
                 self._add_mistake(path, what)
             with self._collect_mistakes(path):
                 entry = self._plugins.entry(kind, use)
-                axes, mistakes = axes_of(entry, table, path)
+                axes, mistakes = grid.axes_of(entry, table, path)
                 self.mistakes += mistakes
                 # A taken label is reported by now: the path keeps the two apart from here on.
-                found.append(Source(kind, path, entry, path if label in labels else label, axes))
+                found.append(
+                    grid.Source(kind, path, entry, path if label in labels else label, axes)
+                )
                 labels.add(label)
         return found
 
@@ -271,7 +272,7 @@ class _CellBuilder:
         return path
 
     def _replications_that_fit(
-        self, environments: list[Source], policies: list[Source]
+        self, environments: list[grid.Source], policies: list[grid.Source]
     ) -> int | None:
         """Return the number of replications to build; None if the grid itself is too large."""
         config = self._config
@@ -286,7 +287,7 @@ class _CellBuilder:
         return config.replications if n <= MAX_CELLS else 0
 
     def _parts(
-        self, sources: list[Source], horizon: int, n_arms: int | None
+        self, sources: list[grid.Source], horizon: int, n_arms: int | None
     ) -> list[tuple[Part, int | None]]:
         parts = []
         for source in sources:
@@ -297,7 +298,7 @@ class _CellBuilder:
 
     def _part(
         self,
-        source: Source,
+        source: grid.Source,
         label: str,
         chosen: Mapping[str, object],
         horizon: int,
@@ -308,15 +309,15 @@ class _CellBuilder:
             n_arms = len(values["r"])
         kinds = field_types(source.entry.config)
         for name, value in values.items():
-            if isinstance(value, str) and wants_number(kinds.get(name, ANYTHING)):
-                values[name] = formula_value(
+            if isinstance(value, str) and grid.wants_number(kinds.get(name, ANYTHING)):
+                values[name] = grid.formula_value(
                     value, f"{source.path}.{name}", horizon, n_arms, kinds[name]
                 )
         table = {"use": source.entry.name, **values}
         self._plugins.resolve(source.kind, table, source=self._source, path=source.path)
         return Part(label, source.entry.name, values), n_arms
 
-    def _with_arms(self, source: Source, chosen: Mapping[str, object]) -> dict[str, object]:
+    def _with_arms(self, source: grid.Source, chosen: Mapping[str, object]) -> dict[str, object]:
         arms = {k.removeprefix("arms."): v for k, v in chosen.items() if k.startswith("arms.")}
         values = {k: v for k, v in chosen.items() if not k.startswith("arms.")}
         if arms:
@@ -329,10 +330,6 @@ class _CellBuilder:
             except InvalidValueError as error:
                 raise ConfigError([Mistake(path, str(error))], self._source) from None
         return values
-
-    def _check(self, kind: Kind, ref: Reference, path: str) -> None:
-        with self._collect_mistakes(path):
-            self._plugins.resolve(kind, ref, source=self._source, path=path)
 
     @contextmanager
     def _collect_mistakes(self, path: str) -> Iterator[None]:

@@ -69,7 +69,7 @@ class ChunkPlayer:
         different[-1] |= last_state != world.q[0] and not math.isnan(last_state)
         for wrong in _first(different):
             what = "play recorded what play_round did not play: call it once per round, in order"
-            self._raise_policy_error(start + wrong, what)
+            self._raise(self._policy, start + wrong, what)
 
     def _recorded(self) -> tuple[str, ...]:
         return ("rewards", "means", "states") + ("probabilities",) * bool(self.is_noisy)
@@ -142,40 +142,42 @@ class ChunkPlayer:
             if before is not None and now is not before:
                 words = ("brought", "none before") if now else ("brought no", "some before")
                 what = f"{words[0]} {name}, but {words[1]}: all or none"
-                self._raise_environment_error(at, what)
+                self._raise(self._environment, at, what)
         self.is_noisy, self.has_states = noisy, stated
 
     def _check_arms(self, arms: IntArray, limit: int, at: int) -> None:
         if type(arms) is not np.ndarray or arms.dtype != _INT64 or arms.ndim != 1:
             what = f"must return a 1-d array of int64, got {_form(arms)}: {quoted(arms)}"
-            self._raise_policy_error(at, f"ask {what}")
+            self._raise(self._policy, at, f"ask {what}")
         if not 0 < arms.size <= limit:
-            self._raise_policy_error(at, f"ask must return 1 to {limit} arms, got {arms.size}")
+            self._raise(self._policy, at, f"ask must return 1 to {limit} arms, got {arms.size}")
         self._check_range(arms, at, "ask returned")
 
     def _check_range(self, arms: IntArray, at: int, how: str) -> None:
         if arms.min() < 0 or arms.max() >= self._n_arms:
             (wrong,) = _first((arms < 0) | (arms >= self._n_arms))
             allowed = f"arms go from 0 to {self._n_arms - 1}"
-            self._raise_policy_error(at + wrong, f"{how} arm {arms[wrong]}; {allowed}")
+            self._raise(self._policy, at + wrong, f"{how} arm {arms[wrong]}; {allowed}")
 
     def _check_outcome(self, outcome: Outcome, n: int, at: int) -> None:
         if not isinstance(outcome, Outcome):
-            self._raise_environment_error(at, f"pull must return an Outcome, got {quoted(outcome)}")
+            self._raise(
+                self._environment, at, f"pull must return an Outcome, got {quoted(outcome)}"
+            )
         for name in ("rewards", "means", "probabilities", "states"):
             values = getattr(outcome, name)
             if values is None and name in ("probabilities", "states"):
                 continue
             self._check_floats(values, n, at, f"pull of {n} arms", name)
             if self._full_checks_left and not np.isfinite(values).all():
-                self._raise_environment_error(at, f"{name} are not finite: {quoted(values)}")
+                self._raise(self._environment, at, f"{name} are not finite: {quoted(values)}")
         self._full_checks_left = max(self._full_checks_left - 1, 0)
 
     def _check_world(self, world: World, n: int, at: int) -> None:
         how = f"open_rounds({n})"
         if not (isinstance(world, World) and isinstance(world.lam, int | float)):
             what = "must return a World, with a number for lam"
-            self._raise_environment_error(at, f"{how} {what}, got {quoted(world)}")
+            self._raise(self._environment, at, f"{how} {what}, got {quoted(world)}")
         noise = n if np.size(world.noise) else 0
         sizes = {"r": self._n_arms, "b": self._n_arms, "q": 1, "uniforms": n, "noise": noise}
         for name, size in sizes.items():
@@ -185,7 +187,7 @@ class ChunkPlayer:
         if not isinstance(values, np.ndarray) or (values.dtype, values.shape) != (_FLOAT64, (n,)):
             wanted = f"array of float64, shape ({n},)"
             what = f"{how} must bring {name} as {wanted}, got {_form(values)}"
-            self._raise_environment_error(at, what)
+            self._raise(self._environment, at, what)
 
     def check(self, chunk: Record, start: int, added: int, total: float) -> None:
         """Raise ContractError if a chunk could not be added up, or not to a finite ``total``.
@@ -199,29 +201,24 @@ class ChunkPlayer:
             for unplayed in _first(np.isnan(chunk.rewards)):
                 if added < 0 or unplayed <= added:
                     what = "play left this round out: every round goes through play_round"
-                    self._raise_policy_error(start + unplayed, what)
+                    self._raise(self._policy, start + unplayed, what)
         self._check_range(chunk.arms, start, "play wrote")
         for name in self._recorded():
             values = getattr(chunk, name)
             for wrong in _first(~np.isfinite(values)):
                 what = f"{name} are not finite: {values[wrong]}"
-                self._raise_environment_error(start + wrong, what)
+                self._raise(self._environment, start + wrong, what)
 
-    def _raise_policy_error(self, at: int, what: str) -> NoReturn:
-        raise _contract_error("policy", self._policy, at, what)
-
-    def _raise_environment_error(self, at: int, what: str) -> NoReturn:
-        raise _contract_error("environment", self._environment, at, what)
+    def _raise(self, culprit: Policy | Environment, at: int, what: str) -> NoReturn:
+        role = "policy" if culprit is self._policy else "environment"
+        where = f"{role} {class_path(culprit)}, round {at} (counted from 0)"
+        raise ContractError(f"{where}: {what}")
 
 
 def _first(wrong: NDArray[np.bool_]) -> list[int]:
     """Return the index of the first true value, in a list; an empty list without any."""
     found: list[int] = np.flatnonzero(wrong)[:1].tolist()
     return found
-
-
-def _contract_error(role: str, thing: object, at: int, what: str) -> ContractError:
-    return ContractError(f"{role} {class_path(thing)}, round {at} (counted from 0): {what}")
 
 
 def _form(values: object) -> str:

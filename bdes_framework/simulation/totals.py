@@ -9,10 +9,7 @@ from bdes_framework.model.rounds import Record
 
 @compiled
 def _add_up(
-    arms: IntArray,
-    rewards: FloatArray,
-    means: FloatArray,
-    states: FloatArray,
+    chunk: Record,
     start: int,
     checkpoints: IntArray,
     totals: FloatArray,
@@ -23,6 +20,7 @@ def _add_up(
 
     Local variables hold the sums: through arrays, every addition would wait for memory.
     """
+    arms, rewards, means, states = chunk.arms, chunk.rewards, chunk.means, chunk.states
     reward, mean, state = totals[0], totals[1], totals[2]
     place = np.searchsorted(checkpoints, start, "right")
     upcoming = checkpoints[place] - start - 1 if place < checkpoints.size else -1
@@ -61,14 +59,4 @@ class Totals:
 
         Returns that round, counted in the chunk; -1 if all arms exist.
         """
-        return _add_up(
-            chunk.arms,
-            chunk.rewards,
-            chunk.means,
-            chunk.states,
-            start,
-            self._checkpoints,
-            self._totals,
-            self.counts,
-            self.curves,
-        )
+        return _add_up(chunk, start, self._checkpoints, self._totals, self.counts, self.curves)
