@@ -39,9 +39,8 @@ def chi_square_tail(statistic: float, freedom: int) -> float:
     >>> round(chi_square_tail(3.841, 1), 4), round(chi_square_tail(18.307, 10), 4)
     (0.05, 0.05)
     """
-    return (
-        1.0 if freedom == 0 or statistic <= 0 else float(scipy.special.chdtrc(freedom, statistic))
-    )
+    none = freedom == 0 or statistic <= 0
+    return 1.0 if none else float(scipy.special.chdtrc(freedom, statistic))
 
 
 def chi_square_quantile(probability: float, freedom: int) -> float:

@@ -185,12 +185,8 @@ class _CellBuilder:
     def cells(self) -> list[Cell]:
         """Return the cells, as far as they can be made."""
         config = self._config
-        uses = {
-            "engine": (Kind.ENGINE, config.engine),
-            "benchmark": (Kind.PLANNER, config.benchmark),
-        }
-        for path, (kind, ref) in uses.items():
-            if ref is not False:
+        for kind, path in ((Kind.ENGINE, "engine"), (Kind.PLANNER, "benchmark")):
+            if (ref := getattr(config, path)) is not False:
                 with self._collect_mistakes(path):
                     self._plugins.resolve(kind, ref, source=self._source, path=path)
         environments = self._sources(Kind.ENVIRONMENT, "environments", config.environments)

@@ -7,32 +7,19 @@ import tomllib
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from unittest import mock
 
 import jsonschema
 import pyarrow.parquet
 import pytest
 
+from bdes_framework._internal.files import read_text
 from tests.support.broken_plugins import BROKEN
-from tests.support.command import bdes
+from tests.support.command import bdes, fails, prints
 from tests.support.experiments import Install, write_experiment, write_plugin
 
 Good = Callable[[str], str]
 COMMANDS = "plugins fit plan init check run runs show compare report plot export schema"
-
-
-def prints(*arguments: str, cwd: Path | None = None) -> str:
-    """Return what a command prints that succeeds."""
-    done = bdes(*arguments, cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def fails(*arguments: str, cwd: Path | None = None) -> str:
-    """Return the error of a wrong request, which is no traceback."""
-    done = bdes(*arguments, cwd=cwd)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    return done.stderr
 
 
 def test_help_names_every_command_on_one_screen() -> None:
@@ -208,6 +195,15 @@ def test_runs_are_shown_listed_exported_compared(folder: Path) -> None:
     (folder / "two" / "results.sqlite").write_text("no database")
     assert "it is damaged" in prints("runs", ".", cwd=folder)
     assert prints("runs", "nowhere", cwd=folder) == "no runs in nowhere\n"
+
+
+def test_run_report_reads_the_file_once(folder: Path) -> None:
+    with mock.patch("bdes_framework.experiment.file.read_text", wraps=read_text) as read:
+        prints("run", "demo.toml", "--out", "one", "--report", cwd=folder)
+    assert read.call_count == 1
+    page = (folder / "one" / "report.html").read_text()
+    assert "bdes run demo.toml" in page
+    assert "name its experiment file" not in page
 
 
 def test_run_with_failed_cells_exits_1(folder: Path) -> None:

@@ -1,7 +1,5 @@
 """Runs: resumed where one stopped, nothing mixed; failures stay in their cell."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import pytest
 from bdes_framework import Experiment, StoreError, load_experiment, load_run, run_experiment
 from bdes_framework.cli.runs import show_run
 from bdes_framework.experiment.store import locked, open_store
+from tests.support.command import bdes_process
 from tests.support.experiments import GOOD, changed, dump, run_demo, write_experiment, write_plugin
 
 LISTENER = """
@@ -122,10 +121,8 @@ def test_folder_with_other_files_raises(folder: Path) -> None:
 
 def test_run_in_a_locked_folder_exits_2(folder: Path) -> None:
     (folder / "run").mkdir()
-    code = "from bdes_framework.cli import main; main()"
-    command = [sys.executable, "-c", code, "run", "demo.toml", "--out", "run"]
     with locked(folder / "run"):
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        done = bdes_process("run", "demo.toml", "--out", "run", cwd=folder)
     assert done.returncode == 2
     assert "in use by another process" in done.stderr
 
@@ -163,8 +160,7 @@ def test_failed_cells_are_run_again_on_request(folder: Path) -> None:
     (key, *_) = store.finished(failed=True)
     result = store.result(key)
     assert result is not None
-    assert "Traceback" in result.details
-    assert "mine.py" in result.details
+    assert all(text in result.details for text in ("Traceback", "mine.py"))
     broken.unlink()
     run_demo(folder)
     assert len(store.finished(failed=True)) == 6

@@ -106,30 +106,15 @@ def test_wrong_outcomes_raise_in_later_chunks(message: str, block: int, keep: bo
         simulate(faulty, Scripted(script(late + 8), [block]), late + 8, keep=keep)
 
 
-@define
-class Sometimes:
-    """Brings states, or probabilities, in some blocks only."""
-
-    extra: str
-    first: bool
-    n_arms: int = 3
-    _blocks: int = 0
-
-    def pull(self, arms: IntArray) -> Outcome:
-        self._blocks += 1
-        half = np.full(arms.size, 0.5)
-        return Outcome(
-            half, half, **({self.extra: half} if (self._blocks < 7) is self.first else {})
-        )
-
-
 @pytest.mark.parametrize("block", [1, 4])
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("extra", ["states", "probabilities"])
 def test_extras_in_some_rounds_only_raise(extra: str, first: bool, block: int) -> None:
+    brings = [outcome, lambda n: outcome(n, **{extra: np.zeros(n)})]
+    faulty = FaultyEnvironment(brings[not first], 6 * block, right=brings[first])
     message = rf"round {6 * block} .*: brought {'no ' if first else ''}{extra}"
     with pytest.raises(ContractError, match=message):
-        simulate(Sometimes(extra, first), Scripted(script(60), [block]), 60)
+        simulate(faulty, Scripted(script(60), [block]), 60)
 
 
 @pytest.mark.parametrize("n_arms", [0, -1, True, 2.0, "3", None])
@@ -198,61 +183,42 @@ def test_later_fused_chunks_are_checked(keep: bool, no_means: bool | None, messa
         simulate(environment(), WrongInSecondChunk(spoil=no_means), 2 * CHUNK, keep=keep)
 
 
-def leave_out_the_last(world: World, record: Record) -> None:
-    play_in_turn(world, record.rounds(0, record.arms.size - 1), -1, 0)
-
-
-def write_arms_only(world: World, record: Record) -> None:
-    record.arms[:] = 0
-
-
-def play_nothing(world: World, record: Record) -> None:
-    _play_outside(world, record)
-
-
-def write_rewards_oneself(world: World, record: Record) -> None:
-    record.arms[:], record.rewards[:], record.means[:] = 0, 1.0, 0.5
-
-
-def play_every_round_twice(world: World, record: Record) -> None:
-    for t in range(record.arms.size):
-        play_round(world, record, t, 0)
-        play_round(world, record, t, 0)
-
-
-def play_backwards(world: World, record: Record) -> None:
-    for t in range(record.arms.size)[::-1]:
-        play_round(world, record, t, t % 2)
-
-
-def rewrite_arms(world: World, record: Record) -> None:
-    play_in_turn(world, record, -1, 0)
-    record.arms[:] = 1
-
-
-def play_the_last_once_more(world: World, record: Record) -> None:
-    play_in_turn(world, record, -1, 0)
-    world.q[0] = 0.25
-
-
+LEFT_OUT = "play left this round out: every round goes through play_round"
 DIFFERENT = "play recorded what play_round did not play"
+WRONG_RECORDS: dict[str, tuple[str, Any]] = {
+    "leaves out the last": (
+        f"round 19 .*{LEFT_OUT}",
+        lambda w, r: play_in_turn(w, r.rounds(0, r.arms.size - 1), -1, 0),
+    ),
+    "plays nothing": (f"round 0 .*{LEFT_OUT}", _play_outside),
+    "writes arms only": (f"round 0 .*{LEFT_OUT}", lambda w, r: r.arms.fill(0)),
+    "writes rewards itself": (
+        f"round 0 .*{DIFFERENT}",
+        lambda w, r: (r.arms.fill(0), r.rewards.fill(1.0), r.means.fill(0.5)),
+    ),
+    "plays every round twice": (
+        f"round 0 .*{DIFFERENT}",
+        lambda w, r: [play_round(w, r, t // 2, 0) for t in range(2 * r.arms.size)],
+    ),
+    "plays backwards": (
+        f"round 0 .*{DIFFERENT}",
+        lambda w, r: [play_round(w, r, t, t % 2) for t in range(r.arms.size)[::-1]],
+    ),
+    "rewrites arms": (
+        f"round 0 .*{DIFFERENT}",
+        lambda w, r: (play_in_turn(w, r, -1, 0), r.arms.fill(1)),
+    ),
+    "changes the last state": (
+        f"round 19 .*{DIFFERENT}",
+        lambda w, r: (play_in_turn(w, r, -1, 0), w.q.fill(0.25)),
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (leave_out_the_last, "round 19 .*play left this round out"),
-        (play_nothing, "round 0 .*play left this round out"),
-        (write_arms_only, "round 0 .*every round goes through play_round"),
-        (write_rewards_oneself, f"round 0 .*{DIFFERENT}"),
-        (play_every_round_twice, f"round 0 .*{DIFFERENT}"),
-        (play_backwards, f"round 0 .*{DIFFERENT}"),
-        (rewrite_arms, f"round 0 .*{DIFFERENT}"),
-        (play_the_last_once_more, f"round 19 .*{DIFFERENT}"),
-    ],
-)
+@pytest.mark.parametrize("wrong", WRONG_RECORDS)
 @pytest.mark.parametrize("noise", [None, {"use": "gaussian", "sigma": 0.2}])
-def test_wrong_records_of_a_fused_policy_raise(spoil: Any, message: str, noise: object) -> None:
+def test_wrong_records_of_a_fused_policy_raise(wrong: str, noise: object) -> None:
+    message, spoil = WRONG_RECORDS[wrong]
     for _ in range(2):  # the second time, memory still holds what was played the first time
         simulate(environment(noise=noise), InTurn(), 20)
         with pytest.raises(ContractError, match=f"InTurn, {message}"):

@@ -24,6 +24,8 @@ def test_trace_is_the_same_however_grouped_or_kept(horizon: int, sizes: list[int
     for name in ("rewards", "means", "states"):
         np.testing.assert_array_equal(getattr(trace, name), getattr(outcome, name))
     np.testing.assert_array_equal(policy.observed, outcome.rewards)
+    assert max(policy.limits) <= min(horizon, CHUNK)
+    assert policy.limits[-1] <= (horizon - 1) % CHUNK + 1  # the rounds of the last chunk
     curves = simulate(environment(), Scripted(arms, [17]), horizon, keep=False)
     assert (curves.arms, curves.rewards, curves.means, curves.states) == (None,) * 4
     for name in ("cumulative_rewards", "cumulative_means", "cumulative_states"):
@@ -76,13 +78,6 @@ def test_log_checkpoints_increase_to_the_horizon(horizon: int, n: int) -> None:
     assert (np.diff(checkpoints) > 0).all()
     assert checkpoints.size <= n
     assert checkpoints[0] == 1
-
-
-def test_limits_never_exceed_the_rounds_left() -> None:
-    policy = Scripted(script(CHUNK + 10), [1000])
-    simulate(environment(), policy, CHUNK + 10)
-    assert policy.limits[-1] == 10
-    assert max(policy.limits) <= CHUNK
 
 
 @pytest.mark.parametrize("horizon", [0, -1, 1.5, True, "9"])

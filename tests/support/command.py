@@ -10,6 +10,7 @@ import traceback
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from bdes_framework.cli import main
@@ -53,10 +54,25 @@ def bdes(
     )
 
 
-def bdes_process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def prints(*arguments: str, cwd: Path | None = None) -> str:
+    """Return what a command prints that succeeds."""
+    done = bdes(*arguments, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def fails(*arguments: str, cwd: Path | None = None) -> str:
+    """Return the error of a wrong request, which is no traceback."""
+    done = bdes(*arguments, cwd=cwd)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def bdes_process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run ``bdes`` in a process of its own, which has imported nothing yet."""
     command = [sys.executable, "-c", "from bdes_framework.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
+    return subprocess.run(command, capture_output=True, text=True, **options)
 
 
 def _leaves_engine_open(arguments: tuple[str, ...], folder: Path) -> bool:

@@ -44,18 +44,18 @@ def script(n: int, n_arms: int = 3) -> IntArray:
 
 @define
 class FaultyEnvironment:
-    """Pays one half, until it brings something else from some round on."""
+    """Pays one half, or what ``right`` brings, until it brings ``wrong`` from some round on."""
 
     wrong: Any = None
     since: int = 0
     n_arms: Any = 3
+    right: Any = lambda n: Outcome(np.full(n, 0.5), np.full(n, 0.5))
     _round: int = 0
 
     def pull(self, arms: IntArray) -> Outcome:
         self._round += arms.size
-        if self._round > self.since:
-            return self.wrong(arms.size)  # type: ignore[no-any-return]
-        return Outcome(np.full(arms.size, 0.5), np.full(arms.size, 0.5))
+        bring = self.wrong if self._round > self.since else self.right
+        return bring(arms.size)  # type: ignore[no-any-return]
 
 
 def spoilt(n: int) -> FloatArray:
