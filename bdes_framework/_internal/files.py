@@ -70,14 +70,11 @@ def replace_text(path: Path, text: str) -> None:
 
 def _content(path: Path) -> bytes:
     try:
-        size, content = path.stat().st_size, b""
-        if size <= MAX_BYTES:
-            content = path.read_bytes()
+        if path.stat().st_size > MAX_BYTES:
+            raise _invalid(path, "is larger than 16 MiB")
+        return path.read_bytes()
     except OSError as error:
         raise _invalid(path, error.strerror or str(error)) from None
-    if size > MAX_BYTES:
-        raise _invalid(path, "is larger than 16 MiB")
-    return content
 
 
 def _invalid(path: Path, message: str) -> ConfigError:

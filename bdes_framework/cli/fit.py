@@ -26,35 +26,23 @@ from bdes_framework.model.instance import as_rate, as_state
 _MAX_NAME_LENGTH = 40
 _PIPED_WIDTH = 10_000
 """Characters per line, where no terminal wraps it: what is piped is read line by line."""
+_USER_HELP = "Whose state it was; without it the log is one sequence."
+_ORDER_HELP = "A number or a moment that increases within a user."
+_DEVIATION_HELP = "--lam is only a prediction, with this deviation of its logit."
+_STATE_HELP = "The state each sequence begins at, or 'unknown'."
+_OUT_HELP = "Write a .toml or .json file, for 'bdes plan' and experiments."
 
 
 @click.command()
 @click.argument("log")
 @click.option("--arm", default="arm", show_default=True, metavar="COLUMN", help="The arm played.")
 @click.option("--reward", default="reward", show_default=True, metavar="COLUMN", help="0 or 1.")
-@click.option(
-    "--user", metavar="COLUMN", help="Whose state it was; without it the log is one sequence."
-)
-@click.option(
-    "--order", "--time", metavar="COLUMN", help="A number or a moment that increases within a user."
-)
+@click.option("--user", metavar="COLUMN", help=_USER_HELP)
+@click.option("--order", "--time", metavar="COLUMN", help=_ORDER_HELP)
 @click.option("--lam", type=float, help="The evolution rate, if it is known.")
-@click.option(
-    "--lam-deviation",
-    type=float,
-    metavar="DEVIATION",
-    help="--lam is only a prediction, with this deviation of its logit.",
-)
-@click.option(
-    "--q0",
-    default="1",
-    show_default=True,
-    metavar="STATE",
-    help="The state each sequence begins at, or 'unknown'.",
-)
-@click.option(
-    "--out", type=PATH, help="Write a .toml or .json file, for 'bdes plan' and experiments."
-)
+@click.option("--lam-deviation", type=float, metavar="DEVIATION", help=_DEVIATION_HELP)
+@click.option("--q0", default="1", show_default=True, metavar="STATE", help=_STATE_HELP)
+@click.option("--out", type=PATH, help=_OUT_HELP)
 def fit(
     log: str,
     lam: float | None,

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import click
 from rich.console import Console
@@ -34,6 +34,7 @@ _MAX_FAILURES = 10
 _MIN_WIDTH_FOR_REWARD = 100
 """The width in characters from which on reward is shown beside regret."""
 
+_Resolved: TypeAlias = dict[str, Any]
 _Place: TypeAlias = tuple[str, int, str]
 """Environment, horizon and policy."""
 
@@ -226,8 +227,9 @@ def compare(first: Path, second: Path) -> None:
 
 def _compare(one: Run, other: Run) -> int:
     """Print the comparison; return the exit code: 1 if the runs have nothing in common."""
+    first, second = one.resolved, other.resolved
     shared, different = _shared(one, other)
-    same_seed = _config(one)["seed"] == _config(other)["seed"]
+    same_seed = first["config"]["seed"] == second["config"]["seed"]
     differences = _paired_differences(one, other) if same_seed else {}
     table = _table(["Environment"], ["T"], ["Policy"], ["First", "Second", "Difference ± 95 %"])
     for before, after in shared:
@@ -238,7 +240,7 @@ def _compare(one: Run, other: Run) -> int:
     Console().print(table if table.row_count else Text("the runs have no cells in common"))
     for label in different:
         click.echo(f"left out: {quoted(label)} is not the same environment in both runs", err=True)
-    for remark in _differences_of_setup(one, other, shared):
+    for remark in _differences_of_setup(first, second, shared):
         click.echo(remark, err=True)
     return 0 if shared else 1
 
@@ -246,7 +248,7 @@ def _compare(one: Run, other: Run) -> int:
 def _shared(one: Run, other: Run) -> tuple[list[tuple[Result, Result]], list[str]]:
     """Return the results both runs have, and the labels of environments that differ."""
     matches = {_place(result): result for result in other.results()}
-    first, second = _tables(one, "environments"), _tables(other, "environments")
+    first, second = (_tables(run.resolved, "environments") for run in (one, other))
     shared: list[tuple[Result, Result]] = []
     different: dict[str, None] = {}
     for result in one.results():
@@ -260,31 +262,26 @@ def _shared(one: Run, other: Run) -> tuple[list[tuple[Result, Result]], list[str
 
 
 def _differences_of_setup(
-    one: Run, other: Run, shared: list[tuple[Result, Result]]
+    first: _Resolved, second: _Resolved, shared: list[tuple[Result, Result]]
 ) -> Iterator[str]:
     """Yield in what the runs differ besides their results."""
-    first, second = _tables(one, "policies"), _tables(other, "policies")
-    places = [(before.policy, before.horizon) for before, _ in shared]
-    changed = [place[0] for place in places if first.get(place) != second.get(place)]
+    before, after = _tables(first, "policies"), _tables(second, "policies")
+    places = [(result.policy, result.horizon) for result, _ in shared]
+    changed = [place[0] for place in places if before.get(place) != after.get(place)]
     for label in dict.fromkeys(changed):
         yield f"policy {quoted(label)} has other parameters in the second run"
     for key in ("reveal_lam", "reveal_replenishing_arm"):
-        if _config(one)[key] != _config(other)[key]:
+        if first["config"][key] != second["config"][key]:
             yield f"the runs differ in {key}"
-    if one.resolved["versions"] != other.resolved["versions"]:
+    if first["versions"] != second["versions"]:
         yield "the runs were made with different versions of the framework or of plugins"
-    if _config(one)["seed"] != _config(other)["seed"]:
+    if first["config"]["seed"] != second["config"]["seed"]:
         yield "the runs have different seeds, so replications are not paired"
 
 
-def _config(run: Run) -> dict[str, object]:
-    found: dict[str, object] = run.resolved["config"]
-    return found
-
-
-def _tables(run: Run, key: str) -> dict[tuple[str, int], object]:
+def _tables(resolved: _Resolved, key: str) -> dict[tuple[str, int], object]:
     """Return the resolved tables of environments or policies, by label and horizon."""
-    return {(part["label"], part["horizon"]): part["table"] for part in run.resolved["config"][key]}
+    return {(part["label"], part["horizon"]): part["table"] for part in resolved["config"][key]}
 
 
 def _place(result: Result | CellSummary) -> _Place:

@@ -346,13 +346,13 @@ def _is_horizon(value: int) -> bool:
 
 
 def _value_mistakes(config: ExperimentConfig) -> list[Mistake]:
-    mistakes = []
+    mistakes = [
+        Mistake(key, f"must be at least {minimum}, got {value}")
+        for key, minimum in MIN_VALUES.items()
+        if (value := getattr(config, key)) < minimum
+    ]
     if not config.name.strip() or len(config.name) > MAX_LABEL_LENGTH:
         mistakes.append(Mistake("name", f"must have 1 to {MAX_LABEL_LENGTH} characters"))
-    for key, minimum in MIN_VALUES.items():
-        value = getattr(config, key)
-        if value < minimum:
-            mistakes.append(Mistake(key, f"must be at least {minimum}, got {value}"))
     if config.checkpoints > MAX_CHECKPOINTS:
         mistakes.append(Mistake("checkpoints", f"must be at most {MAX_CHECKPOINTS:,}"))
     mistakes += [

@@ -106,17 +106,14 @@ def test_report_plan_stops_at_seconds(
     yielded = []
 
     class Improving:
-        def plan(self, instance: bdes.Instance, horizon: int) -> bdes.Plan:
-            return self.plan_with(instance, horizon, 0.1)
-
-        def plan_with(self, instance: bdes.Instance, horizon: int, gap: float) -> bdes.Plan:
+        def plan(self, instance: bdes.Instance, horizon: int, gap: float = 0.1) -> bdes.Plan:
             value = instance.value([0] * horizon)
             return bdes.Plan(bdes.Schedule.cycle([0], horizon), value, value / (1 - gap))
 
         def improving_plans(self, instance: bdes.Instance, horizon: int) -> Iterator[bdes.Plan]:
             for gap in (0.5, 0.1, 0.2):
                 yielded.append(gap)
-                yield self.plan_with(instance, horizon, gap)
+                yield self.plan(instance, horizon, gap)
 
     plugins = bdes.load_plugins()
     monkeypatch.setattr(type(plugins), "planner", lambda *_: Improving())

@@ -247,9 +247,14 @@ def test_show_run_counts_failures_not_shown(
     assert shown[-1].startswith("bdes: 12 of 12 cells failed")
 
 
+def write_planner(folder: Path, *changes: tuple[str, str]) -> None:
+    """Write an experiment whose benchmark is planned, unless there is a file ``broken``."""
+    (folder / "planner.py").write_text(changed(PLANNER, ("BROKEN", str(folder / "broken"))))
+    write_experiment(folder, *WITH_PLANNER, *changes)
+
+
 def test_regret_is_measured_against_the_plan(folder: Path) -> None:
-    (folder / "planner.py").write_text(PLANNER)
-    write_experiment(folder, *WITH_PLANNER)
+    write_planner(folder)
     run = run_demo(folder, engine=None)
     # The policy plays arm 0 in all rounds, too.
     assert [cell.regret for cell in run.cells()] == pytest.approx([0.0] * 6, abs=1e-12)
@@ -262,11 +267,10 @@ def test_regret_is_measured_against_the_plan(folder: Path) -> None:
 
 
 def test_each_drawn_instance_has_its_own_benchmark(folder: Path) -> None:
-    (folder / "planner.py").write_text(PLANNER)
     (folder / "random_arms.py").write_text(RANDOM_ARMS)
     arms = ("r = [0.9, 0.3]\nb = [0.1, 1.0]\nlam = 0.3\n", "")
     modules = ('"planner.py"', '"planner.py", "random_arms.py"')
-    write_experiment(folder, *WITH_PLANNER, modules, ('"bernoulli"', '"random"'), arms)
+    write_planner(folder, modules, ('"bernoulli"', '"random"'), arms)
     cells = run_demo(folder).cells()
     assert len({cell.total_mean for cell in cells if cell.horizon == 50}) == 3
     assert [cell.regret for cell in cells] == pytest.approx([0.0] * 6, abs=1e-9)
@@ -274,8 +278,7 @@ def test_each_drawn_instance_has_its_own_benchmark(folder: Path) -> None:
 
 def test_a_failed_benchmark_costs_only_regret(folder: Path) -> None:
     (folder / "broken").touch()
-    (folder / "planner.py").write_text(changed(PLANNER, ("BROKEN", str(folder / "broken"))))
-    write_experiment(folder, *WITH_PLANNER)
+    write_planner(folder)
     run = run_demo(folder)
     assert [(cell.regret, cell.error) for cell in run.cells()] == [(None, None)] * 6
     assert run.benchmark_errors() == ["OSError: no plan"]

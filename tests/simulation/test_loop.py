@@ -65,10 +65,14 @@ def test_the_horizon_is_always_a_checkpoint() -> None:
     assert simulate(environment(), Scripted(script(9), [9]), 9).checkpoints[-1] == 9
 
 
-@pytest.mark.parametrize("checkpoints", [[0, 3], [3, 3], [4, 2], [20], [1.5]])
-def test_wrong_checkpoints_raise(checkpoints: list[int]) -> None:
-    with pytest.raises(InvalidValueError, match="checkpoints"):
-        simulate(environment(), Scripted(script(9), [9]), 9, checkpoints=checkpoints)
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [("checkpoints", rounds) for rounds in ([0, 3], [3, 3], [4, 2], [20], [1.5])]
+    + [("horizon", horizon) for horizon in (0, -1, 1.5, True, "9")],
+)
+def test_wrong_rounds_raise(name: str, wrong: Any) -> None:
+    with pytest.raises(InvalidValueError, match=name):
+        simulate(environment(), Scripted(script(9), [9]), **{"horizon": 9, name: wrong})
 
 
 @given(st.integers(1, 10**9), st.integers(2, 100))
@@ -78,12 +82,6 @@ def test_log_checkpoints_increase_to_the_horizon(horizon: int, n: int) -> None:
     assert (np.diff(checkpoints) > 0).all()
     assert checkpoints.size <= n
     assert checkpoints[0] == 1
-
-
-@pytest.mark.parametrize("horizon", [0, -1, 1.5, True, "9"])
-def test_a_wrong_horizon_raises(horizon: int) -> None:
-    with pytest.raises(InvalidValueError, match="horizon"):
-        simulate(environment(), Scripted(script(9), [1]), horizon)
 
 
 @pytest.mark.parametrize("lam", [0.0, 1.0])
