@@ -8,24 +8,20 @@ BDES_API_VERSION = 1
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
     """Register the textbook bandits, a fixed schedule, and random arms."""
-    from bdes_baselines import (
-        aae,
-        discounted_ucb,
-        exp3,
-        non_adaptive,
-        sliding_window_ucb,
-        thompson,
-        ucb1,
-    )
+    from bdes_baselines import aae, exp3, forgetting_ucb, non_adaptive, thompson, ucb1
 
     registrar.policy("aae", aae.AaeConfig, aae.build)
-    registrar.policy("discounted-ucb", discounted_ucb.DiscountedUcbConfig, discounted_ucb.build)
+    registrar.policy(
+        "discounted-ucb", forgetting_ucb.DiscountedUcbConfig, forgetting_ucb.build_discounted_ucb
+    )
     registrar.policy("exp3", exp3.Exp3Config, exp3.build)
     registrar.policy(
         "fixed-schedule", non_adaptive.FixedScheduleConfig, non_adaptive.build_fixed_schedule
     )
     registrar.policy(
-        "sliding-window-ucb", sliding_window_ucb.SlidingWindowUcbConfig, sliding_window_ucb.build
+        "sliding-window-ucb",
+        forgetting_ucb.SlidingWindowUcbConfig,
+        forgetting_ucb.build_sliding_window_ucb,
     )
     registrar.policy("thompson", thompson.ThompsonConfig, thompson.build)
     registrar.policy("ucb1", ucb1.Ucb1Config, ucb1.build_ucb1)

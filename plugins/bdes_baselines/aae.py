@@ -49,7 +49,7 @@ class AaeConfig:
 
 
 class _State(NamedTuple):
-    """Arrays of the compiled functions; ask and tell pass them one by one, which is faster."""
+    """Arrays of the compiled functions."""
 
     sums: FloatArray
     """Shape (K,): total reward of each arm."""
@@ -62,15 +62,9 @@ class _State(NamedTuple):
 
 
 @compiled
-def _learn(
-    sums: FloatArray,
-    plays: IntArray,
-    active: IntArray,
-    status: IntArray,
-    log_factor: float,
-    reward: float,
-) -> None:
+def _learn(state: _State, log_factor: float, reward: float) -> None:
     """Learn the reward of the next active arm; at the end of a turn, drop bad arms."""
+    sums, plays, active, status = state
     arm = active[status[1]]
     sums[arm] += reward
     plays[arm] += 1
@@ -99,24 +93,16 @@ def _drop(sums: FloatArray, active: IntArray, status: IntArray, log_factor: floa
 
 
 @compiled
-def _learn_block(
-    sums: FloatArray,
-    plays: IntArray,
-    active: IntArray,
-    status: IntArray,
-    log_factor: float,
-    rewards: FloatArray,
-) -> None:
+def _learn_block(state: _State, log_factor: float, rewards: FloatArray) -> None:
     for t in range(rewards.size):
-        _learn(sums, plays, active, status, log_factor, rewards[t])
+        _learn(state, log_factor, rewards[t])
 
 
 @compiled
 def _play(state: _State, log_factor: float, world: World, record: Record) -> None:
-    sums, plays, active, status = state
     for t in range(record.arms.size):
-        reward = play_round(world, record, t, active[status[1]])
-        _learn(sums, plays, active, status, log_factor, reward)
+        reward = play_round(world, record, t, state.active[state.status[1]])
+        _learn(state, log_factor, reward)
 
 
 class Aae:
@@ -144,7 +130,7 @@ class Aae:
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the rewards of the arms just asked for."""
-        _learn_block(*self._state, self._log_factor, finite_rewards(rewards, self._asked))
+        _learn_block(self._state, self._log_factor, finite_rewards(rewards, self._asked))
         self._asked = 0
 
     def play(self, world: World, record: Record) -> None:

@@ -83,10 +83,9 @@ class _State(NamedTuple):
 def _lay_out(
     sums: FloatArray, reached: FloatArray, share: float, floor: float, arm: int, change: float
 ) -> None:
-    """Note that a weight changed; lay the arms' probabilities end to end.
+    """Note that a weight changed; lay the arms' probabilities, of at least ``floor``, end to end.
 
-    ``floor`` is gamma/K. Every arm is passed, also those before the one that changed: the
-    same step for all is compiled to a few steps for several arms at once.
+    Every arm is passed: the same step for all is compiled to steps for several arms at once.
     """
     for other in range(sums.size):
         sums[other] += change if other >= arm else 0.0
@@ -97,12 +96,10 @@ def _lay_out(
 def _choose(
     weights: FloatArray, reached: FloatArray, totals: FloatArray, floor: float, uniform: float
 ) -> int:
-    """Return the arm whose part of [0, 1) the draw falls in.
+    """Return the arm whose part of [0, 1) the draw falls in, by counting the ends below the draw.
 
-    By counting the ends below the draw: no branch depends on the draw. The last end is left out,
-    as rounding may leave it below the draw. What a reward will add, gamma/K over the arm's
-    probability, is noted here: divided while the round is played, it is there when learning
-    begins. It is at most 1, as no probability is below ``floor``.
+    The last end is left out, as rounding may leave it below the draw. What a reward will add is
+    noted here: divided while the round is played, it is there when learning begins.
     """
     arm = 0
     for other in range(reached.size - 1):
@@ -122,8 +119,7 @@ def _learn(
 ) -> float:
     """Learn a reward above 0 of the arm last chosen; return by how much its weight changed.
 
-    Callers leave out rewards of 0, which change nothing, and do the laying out: only a
-    function as small as this is compiled right into the loop that calls it.
+    Callers do the laying out: only a function this small is compiled right into their loop.
     """
     before: float = weights[arm]
     others = totals[0] - before

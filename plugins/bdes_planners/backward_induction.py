@@ -202,9 +202,7 @@ def _advance(
     until: int,
     max_work: int,
 ) -> int:
-    """Sweep back to ``until`` steps to go; keep the envelopes from ``keep_from`` on.
-
-    Returns 0 when done, 1, 2 or 3 when policy, lines or history lack room, 4 out of work.
+    """Sweep to ``until`` steps to go, keep envelopes from ``keep_from`` on; return a ``Status``.
 
     ``loss`` is what a step may lose because ``moves`` leaves out some that could be made.
     """
@@ -265,8 +263,7 @@ def _follow(
 ) -> float:
     """Follow the policy for ``len(made)`` steps, write the moves, return the last state.
 
-    Above ``top`` steps to go, where nothing was swept, the last ``period`` steps' policy
-    repeats.
+    Above ``top`` steps to go, where nothing was swept, the last ``period`` steps' policy repeats.
     """
     for t in range(made.size):
         n = to_go - t

@@ -48,7 +48,8 @@ class Step:
         if made.size == 0:
             return []
         if made.size * self.rounds <= _FLAT:
-            return [Segment(self._table()[made].reshape(-1))]
+            table = np.array([np.repeat(*np.transpose(runs)) for runs in self.runs])
+            return [Segment(table[made].reshape(-1))]
         merged: list[tuple[int, int]] = []
         for move in made.tolist():
             for arm, count in self.runs[move]:
@@ -56,12 +57,6 @@ class Step:
                     count += merged.pop()[1]
                 merged.append((arm, count))
         return [Segment([arm], count) for arm, count in merged]
-
-    def _table(self) -> IntArray:
-        rows = [
-            np.repeat([arm for arm, _ in runs], [count for _, count in runs]) for runs in self.runs
-        ]
-        return np.array(rows, dtype=np.int64)
 
 
 def single_step(problem: Reduced, horizon: int) -> Step:
@@ -79,10 +74,8 @@ def block_step(
 ) -> Step:
     """Return a step of as many pulls as can be grouped at a loss of ``tolerance`` per round.
 
-    The loss holds where all states met lie in the interval ``states``.
-
-    Blocks in which the state moves by a larger share need more moves; if those are too many,
-    a smaller share is tried.
+    The loss holds where all states met lie in the interval ``states``. Where blocks need too
+    many moves, shorter ones are tried.
     """
     single = best = single_step(problem, horizon)
     steepest = float(problem.r.max()) * min(float(horizon), 1.0 / problem.lam)

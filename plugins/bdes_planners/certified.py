@@ -1,7 +1,6 @@
 """The planner ``certified``: a proven gap at any horizon, by envelopes, chords and a cycle.
 
-The proofs are on the planners page of the documentation, and in short where each step is
-taken.
+The proofs are on the planners page of the documentation, and in short at each step.
 """
 
 import math
@@ -251,15 +250,12 @@ def _find_cycle(steps: _Steps) -> None:
 
 
 def _sweep_all(steps: _Steps) -> None:
-    """Sweep all rounds, precise around the path.
-
-    The bound is valid wherever the path lies; a bad one only makes it worse.
-    """
+    """Sweep all rounds, precise around the path; the bound is valid wherever that lies."""
     sweep = steps.sweep(bounded=True)
     if sweep.advance(steps.total) is Status.OUT_OF_WORK:
         steps.search.note(sweep)
-        return
-    _offer_sweep(steps, sweep)
+    else:
+        _offer_sweep(steps, sweep)
 
 
 def _bound_out_of_work(steps: _Steps, sweep: BackwardInduction) -> None:
@@ -331,9 +327,8 @@ def _around_cycle(
 ) -> tuple[Schedule, float, str, int]:
     """Return head, repeated cycle and tail: the sweep's policy, followed from the first state.
 
-    The policy of the last p steps swept stands in for all earlier ones. Once the state has
-    settled, the stretch of the last moves that earns most when it is repeated for ever is the
-    cycle; it is repeated until the steps left are those that were swept.
+    Once the state has settled, the stretch of the last moves that earns most when repeated for
+    ever is the cycle; it is repeated until the steps left are those that were swept.
     """
     search, problem, block = steps.search, steps.search.problem, steps.block
     left = steps.total - sweep.n

@@ -149,15 +149,6 @@ def test_out_of_work_the_bound_holds() -> None:
         assert again.upper_bound == plan.upper_bound
 
 
-def test_out_of_work_slow_states_are_bounded() -> None:
-    instance = Instance(*clickbait_arms(0, 10), 1e-4)
-    full = Certified().plan(instance, 20_000)
-    plan = Certified(work=5000).plan(instance, 20_000)
-    assert full.value <= plan.upper_bound
-    assert plan.value <= full.upper_bound
-    assert plan.schedule.n_pulls == 20_000
-
-
 @pytest.mark.parametrize("lam", [1e-18, 1e-12, 1e-10])
 @pytest.mark.parametrize("horizon", [10**5, 10**9])
 def test_a_slow_state_from_0_costs_little(lam: float, horizon: int) -> None:
@@ -170,17 +161,26 @@ def test_a_slow_state_from_0_costs_little(lam: float, horizon: int) -> None:
     assert plan.value >= best * (1 - 1e-4)
 
 
-@pytest.mark.parametrize("horizon", [4000, 10**5, 10**9])
-@pytest.mark.parametrize("work", [1, 10**4])
-def test_out_of_work_tiny_rates_are_bounded(horizon: int, work: int) -> None:
-    instance = Instance([0.9, 0.3], [0.1, 1.0], 1e-18, 0.0)
+@pytest.mark.parametrize(
+    ("instance", "horizon", "work", "share"),
+    [
+        (Instance(*clickbait_arms(0, 10), 1e-4), 20_000, 5000, 0.0),
+        *(
+            (Instance([0.9, 0.3], [0.1, 1.0], 1e-18, 0.0), horizon, work, share)
+            for horizon, share in ((4000, 0.5), (10**5, 0.9), (10**9, 0.9))
+            for work in (1, 10**4)
+        ),
+    ],
+)
+def test_out_of_work_slow_states_are_bounded(
+    instance: Instance, horizon: int, work: int, share: float
+) -> None:
     full = Certified().plan(instance, horizon)
     plan = Certified(work=work).plan(instance, horizon)
     assert plan.schedule.n_pulls == horizon
     assert plan.diagnostics["gap_reached"] is False
     assert full.value <= plan.upper_bound
-    assert plan.value <= full.upper_bound
-    assert plan.value >= (0.5 if horizon == 4000 else 0.9) * full.value
+    assert share * full.value <= plan.value <= full.upper_bound
 
 
 @pytest.mark.parametrize("horizon", [10, 5000, 10**6])

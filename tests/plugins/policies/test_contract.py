@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from bdes_framework import ContractError, Instance, InvalidValueError, Problem, simulate
+from bdes_framework import ContractError, Instance, InvalidValueError, Policy, Problem, simulate
 from tests.support.configurations import CONFIGURATIONS, PAPER_POLICIES
 from tests.support.fused import AskingOnly
 from tests.support.noiseless import PLUGINS, build, diagnostics_of, play, problem_of
@@ -107,18 +108,6 @@ def test_exploring_keeps_to_its_share() -> None:
         assert explored <= share * horizon
 
 
-def test_diagnostics_are_copies() -> None:
-    instance = Instance([0.9, 0.5], [0.1, 1.0], 0.5)
-    policy = build("etc", problem_of(instance, 1_000, arm=1))
-    play(policy, instance, 900)
-    shown = diagnostics_of(policy)["r_hat"]
-    assert isinstance(shown, np.ndarray)
-    shown[:] = -1
-    again = diagnostics_of(policy)["r_hat"]
-    assert isinstance(again, np.ndarray)
-    assert (again > 0).all()
-
-
 LONG = """
 import resource, sys
 import bdes_framework as bdes
@@ -211,3 +200,29 @@ def test_wrong_number_of_rewards_raises(name: str, needed: dict[str, Any]) -> No
         spared.tell(np.full(asked, 0.5))
         done += asked
     np.testing.assert_array_equal(tried.ask(5), spared.ask(5))
+
+
+def arrays_of(policy: Policy) -> dict[str, NDArray[Any]]:
+    shown = diagnostics_of(policy).items()
+    return {name: value for name, value in shown if isinstance(value, np.ndarray)}
+
+
+@pytest.mark.parametrize("name", [name for name, _ in DEFAULTS if name not in BLIND])
+def test_diagnostics_are_copies_of_arrays(name: str) -> None:
+    policy = build(name, Problem(3, 300, 0.3, 2))
+    play(policy, Instance([0.9, 0.6, 0.3], [0.1, 0.5, 1.0], 0.3), 250)
+    kept, shown = arrays_of(policy), arrays_of(policy)
+    assert shown
+    for values in shown.values():
+        assert np.isfinite(values).all()
+        values.fill(-7)
+    np.testing.assert_equal(arrays_of(policy), kept)
+
+
+@pytest.mark.parametrize("name", ["exp3", "exp3p", "posterior", "thompson"])
+@pytest.mark.parametrize("bad", [-0.1, 1.1])
+def test_tell_rejects_rewards_outside_0_1(name: str, bad: float) -> None:
+    policy = build(name, Problem(3, 100))
+    policy.ask(1)
+    with pytest.raises(InvalidValueError, match=rf"rewards must lie in \[0, 1\], got .?{bad!r}"):
+        policy.tell(np.array([bad]))

@@ -14,7 +14,6 @@ from bdes_framework import (
     FloatArray,
     Instance,
     IntArray,
-    InvalidValueError,
     Problem,
     likelihood_of,
     simulate,
@@ -418,14 +417,6 @@ def test_a_first_state_above_1_is_another_scale() -> None:
     for name, factor in (("r_hat", 1 / unit), ("b_high_over_time", unit), ("drawn_b", unit)):
         np.testing.assert_allclose(array(shown, name), factor * array(same, name), rtol=1e-12)
     assert number(shown, "state") == pytest.approx(unit * number(same, "state"), rel=1e-12)
-
-
-@pytest.mark.parametrize("wrong", [-0.1, 1.5, float("nan")])
-def test_tell_rejects_rewards_outside_0_to_1(wrong: float) -> None:
-    policy = build("posterior", Problem(2, 10))
-    policy.ask(1)
-    with pytest.raises(InvalidValueError, match="rewards must"):
-        policy.tell(np.array([wrong]))
 
 
 # -- what it loses --------------------------------------------------------------------------

@@ -104,16 +104,6 @@ def test_batches_and_last_pair_are_as_printed(n_arms: int, horizon: int, lam: fl
     assert played.arms[at:].tolist() == rest
 
 
-def test_best_pair_is_found() -> None:
-    instance = Instance([1.0, 0.0, 0.1], [0.0, 1.0, 0.1], 1.0)
-    shown = play_named("sticky", instance, 50_000).diagnostics
-    assert array(shown, "committed").tolist() == [0, 1]
-    after = array(shown, "active_after")
-    assert after[0] == 6
-    assert after[-1] == 1  # then it commits, without further batches
-    assert array(shown, "batch_ends").size == after.size
-
-
 def test_means_are_exact_at_rate_one() -> None:
     instance = click_bait(3, 1.0)
     shown = play_named("sticky", instance, 3_000).diagnostics
