@@ -88,18 +88,14 @@ def _provider(point: EntryPoint) -> str:
 
 
 def _load_foreign(point: EntryPoint) -> click.Command:
+    who = f"command {point.name!r} of {_provider(point)}"
     try:
         command = point.load()
     except Exception as error:
-        raise click.UsageError(
-            f"command {point.name!r} of {_provider(point)} cannot be loaded:"
-            f" {type(error).__name__}: {one_line(str(error))}"
-        ) from None
+        reason = f"{type(error).__name__}: {one_line(str(error))}"
+        raise click.UsageError(f"{who} cannot be loaded: {reason}") from None
     if not isinstance(command, click.Command):
-        raise click.UsageError(
-            f"command {point.name!r} of {_provider(point)} is no click command but"
-            f" {type(command).__name__}"
-        )
+        raise click.UsageError(f"{who} is no click command but {type(command).__name__}")
     return command
 
 

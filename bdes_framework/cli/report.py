@@ -23,12 +23,10 @@ CHARTS = {
 
 
 _ONLY = "Only this one; may be given again."
-_EXPERIMENT = click.option(
-    "--experiment",
-    type=PATH,
-    metavar="FILE",
-    help="The file the run was made from: needed to replay cells if it loads local modules.",
-)
+_PATHS = click.IntRange(min=0)
+_PATHS_HELP = "How many cells to replay at most, to show their states and arms."
+_FILE_HELP = "The file the run was made from: needed to replay cells if it loads local modules."
+_EXPERIMENT = click.option("--experiment", type=PATH, metavar="FILE", help=_FILE_HELP)
 
 
 def need_charts() -> None:
@@ -44,13 +42,7 @@ def need_charts() -> None:
 @click.argument("run", type=PATH)
 @click.option("--out", type=PATH, help="By default report.html in the run's folder.")
 @_EXPERIMENT
-@click.option(
-    "--paths",
-    type=click.IntRange(min=0),
-    default=60,
-    show_default=True,
-    help="How many cells to replay at most, to show their states and arms.",
-)
+@click.option("--paths", type=_PATHS, default=60, show_default=True, help=_PATHS_HELP)
 @click.option("--overwrite", is_flag=True, help="Overwrite FILE even if it is no report.")
 def report(run: Path, **options: Any) -> None:
     """Write RUN as one HTML page: tables and interactive charts, for any browser, offline."""

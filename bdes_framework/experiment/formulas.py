@@ -15,14 +15,12 @@ MAX_FORMULA_LENGTH = 200
 
 _FUNCTIONS: Mapping[str, Callable[[float], float]]
 _FUNCTIONS = {"exp": math.exp, "log": math.log, "sqrt": math.sqrt}
-_OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
+_OPERATORS: Mapping[type[ast.operator | ast.unaryop], Callable[..., float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
     ast.Pow: math.pow,
-}
-_SIGNS: Mapping[type[ast.unaryop], Callable[[float], float]] = {
     ast.UAdd: operator.pos,
     ast.USub: operator.neg,
 }
@@ -65,8 +63,8 @@ def _value(node: ast.expr, names: Mapping[str, float]) -> float:
         raise InvalidValueError(f"unknown name {quoted(node.id)}.{hint} Known: {listed(names)}")
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         return _OPERATORS[type(node.op)](_value(node.left, names), _value(node.right, names))
-    if isinstance(node, ast.UnaryOp) and type(node.op) in _SIGNS:
-        return _SIGNS[type(node.op)](_value(node.operand, names))
+    if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_value(node.operand, names))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         function = _FUNCTIONS.get(node.func.id)
         if function is not None and len(node.args) == 1:

@@ -68,41 +68,39 @@ def test_regret_without_an_instance() -> None:
     np.testing.assert_allclose(des_regret(trace, own), 0)
 
 
+EARNED = INSTANCE.value([0] * 9)
+
+
 @define
 class Promises:
-    """A planner whose plan of arm 0 has wrong pulls, arms, values or bounds."""
+    """A planner that returns this, whatever it is asked for."""
 
-    pulls: int = 0
-    arm: int = 0
-    value: Any = 0.0
-    bound: Any = 100.0
-    nothing: bool = False
+    promised: Any
 
     def plan(self, instance: Instance, horizon: int) -> Any:
-        arms = [self.arm] * (horizon + self.pulls)
-        earned = instance.value([0] * horizon)
-        plan = bdes.Plan(bdes.Schedule.of(arms), earned, self.bound)
-        if not isinstance(self.value, float):
-            plan = evolve(plan, value=self.value)
-        elif self.value:
-            plan = evolve(plan, value=earned * self.value)
-        return None if self.nothing else plan
+        return self.promised
+
+
+def promising(arms: tuple[int, ...] = (0,) * 9, **changes: Any) -> Promises:
+    """Return a planner that plays arm 0 for 9 rounds, with changes to its plan."""
+    return Promises(evolve(bdes.Plan(bdes.Schedule.of(arms), EARNED, 100.0), **changes))
 
 
 @pytest.mark.parametrize(
     ("planner", "message"),
     [
-        (Promises(nothing=True), "expected a Plan with a Schedule, got None"),
-        (Promises(pulls=1), "the plan for 9 rounds has a schedule of 10 pulls"),
-        (Promises(pulls=-1), "the plan for 9 rounds has a schedule of 8 pulls"),
-        (Promises(arm=3), "plays arm 3; arms go from 0 to 2"),
-        (Promises(value=1 + 1e-5), "says its value is .*, but its schedule earns"),
-        (Promises(value=1 - 1e-5), "says its value is .*, but its schedule earns"),
-        (Promises(value=math.nan), "says its value is nan"),
-        (Promises(value="much"), "must be numbers, got 'much'"),
-        (Promises(value=None), "must be numbers, got None"),
-        (Promises(bound=1.0), r"upper bound 1\.0 is below its value"),
-        (Promises(bound=math.nan), "upper bound nan is below"),
+        (Promises(None), "expected a Plan with a Schedule, got None"),
+        (promising(schedule=None), "expected a Plan with a Schedule, got Plan"),
+        (promising((0,) * 10), "the plan for 9 rounds has a schedule of 10 pulls"),
+        (promising((0,) * 8), "the plan for 9 rounds has a schedule of 8 pulls"),
+        (promising((3,) * 9), "plays arm 3; arms go from 0 to 2"),
+        (promising(value=EARNED * (1 + 1e-5)), "says its value is .*, but its schedule earns"),
+        (promising(value=EARNED * (1 - 1e-5)), "says its value is .*, but its schedule earns"),
+        (promising(value=math.nan), "says its value is nan"),
+        (promising(value="much"), "must be numbers, got 'much'"),
+        (promising(value=None), "must be numbers, got None"),
+        (promising(upper_bound=1.0), r"upper bound 1\.0 is below its value"),
+        (promising(upper_bound=math.nan), "upper bound nan is below"),
     ],
 )
 def test_wrong_plans_raise(planner: Promises, message: str) -> None:
@@ -111,7 +109,9 @@ def test_wrong_plans_raise(planner: Promises, message: str) -> None:
         benchmark_of(environment(), np.array([3, 9]), planner)
 
 
-@pytest.mark.parametrize("planner", [Promises(value=1 + 1e-8), Promises(bound=math.inf)])
+@pytest.mark.parametrize(
+    "planner", [promising(value=EARNED * (1 + 1e-8)), promising(upper_bound=math.inf)]
+)
 def test_plans_may_be_off_by_rounding(planner: Promises) -> None:
     benchmark = benchmark_of(environment(), np.array([3, 9]), planner)
     assert benchmark is not None
