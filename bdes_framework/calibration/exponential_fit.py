@@ -18,8 +18,6 @@ _BLOCK = 1 << 20
 _STEPS = 65
 """Rates tried at once when zooming in: seven rounds are as fine as rounding lets a fit be."""
 
-_EPS = float(np.finfo(np.float64).eps)
-
 
 class _Fits(NamedTuple):
     """Least squares at each of m rates; all arrays of shape (m,)."""
@@ -54,7 +52,7 @@ class Profile:
         flat = (self._roots @ self._target) / (self._roots @ self._roots) * self._roots
         self.flat_rest = float(np.sum((self._target - flat) ** 2))
         # What levels that are exact up to rounding leave over, each.
-        self.rounding = float(np.mean(self._roots**2)) * (8 * _EPS) ** 2
+        self.rounding = float(np.mean(self._roots**2)) * (8 * math.ulp(1.0)) ** 2
 
         start, last = float(self._times[0]), float(self._times[-1])
         gap = max(float(self._times[self._times > start][0]) - start, 1e-12 * last)

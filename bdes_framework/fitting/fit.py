@@ -307,11 +307,10 @@ def _distinct(thetas: list[FloatArray]) -> list[FloatArray]:
 
 
 def _most_likely(log: Log, coordinates: Coordinates, mode: Mode) -> Mode:
-    """Return where the likelihood is largest, as AIC and BIC need it: without the prior.
+    """Return where the likelihood is largest, as AIC and BIC need it: without the prior's pull.
 
-    It may be largest at a boundary, which no coordinates reach. Scoring with the prior's
-    precision, but without its pull, comes as near as makes no difference. A rate that was
-    predicted stays where the estimate is: the prediction is part of the model.
+    Its precision keeps scoring off the boundaries, near enough. A rate that was predicted stays
+    where the estimate is: the prediction is part of the model.
     """
 
     def without_prior(found: Mode) -> Mode:
@@ -376,10 +375,9 @@ def _make_fit(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode)
 
 
 def _root_of_inverse(precision: FloatArray) -> FloatArray:
-    """Return the triangular root of the covariance; rounding makes no variance negative.
+    """Return the triangular root of the covariance: unique, so that draws are the same everywhere.
 
-    Cholesky's would do where rounding does no harm; draws are to be the same everywhere, and
-    the triangular root is unique.
+    Unlike Cholesky's, it has no negative variances by rounding.
     """
     eigenvalues, vectors = np.linalg.eigh(precision)
     least = max(1e-8, eigenvalues.size * float(np.finfo(float).eps * eigenvalues[-1]))

@@ -127,8 +127,7 @@ def _chi_square(
 def _detectable(freedom: int, variance: float) -> float:
     """Return the least factor of the odds that the check would most likely see.
 
-    A factor exp(x) moves a bin's rewards by x times their variance; squared and divided by the
-    variance, and summed, that is the noncentrality. Fitting hides a part of it.
+    A factor exp(x) adds x² times the variance of a bin to the noncentrality; fitting hides a part.
     """
     if freedom == 0 or variance == 0:
         return math.inf
@@ -139,8 +138,7 @@ def _detectable(freedom: int, variance: float) -> float:
 def _visible_noncentrality(freedom: int) -> float:
     """Return what makes a chi-square variable exceed its 1 % point in 80 of 100 cases.
 
-    Noncentral, it has mean ``freedom + x`` and variance ``2 * freedom + 4 * x``, and is nearly
-    normal.
+    It is nearly normal, with mean ``freedom + x`` and variance ``2 * freedom + 4 * x``.
     """
     limit = chi_square_quantile(1 - SIGNIFICANT, freedom)
     # The root of freedom + x - z * s = limit, s = sqrt(2 * freedom + 4 * x) the deviation.

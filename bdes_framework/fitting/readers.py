@@ -21,7 +21,7 @@ from decimal import Decimal
 from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, NamedTuple, NoReturn, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from attrs import asdict, define, field, frozen
@@ -191,16 +191,19 @@ def _read_rows(table: _Table, on_progress: Callable[[float], None] | None) -> Lo
             )
     is_parquet = first.startswith(_PARQUET_MAGIC) or table.name.endswith(".parquet")
     rows = _parquet_chunks(table) if is_parquet else _csv_chunks(table, first)
+    unit = "row" if is_parquet else "line"
     # What is mapped into memory stays when its file is closed, and is gone with the log.
     with _temporary_file() as arms, _temporary_file() as rewards:
-        writer = _RowWriter(table, "row" if is_parquet else "line", arms, rewards)
+        writer = _RowWriter(table, unit, arms, rewards)
         try:
             for chunk, done in rows:
                 writer.add(chunk)
                 if on_progress is not None:
                     on_progress(done)
         except _BadLineError as bad:
-            writer.raise_first_error(bad)
+            line, problem = bad.args
+            writer.check_users(line)  # a user whose rows are apart may come before it
+            raise InvalidValueError(f"{table.name}, {unit} {line}: {problem}") from None
         return writer.log()
 
 
@@ -426,17 +429,11 @@ class _RowWriter:
         if bad is not None:
             raise bad
 
-    def raise_first_error(self, bad: _BadLineError) -> NoReturn:
-        """Raise the error of the first bad line: this one, or an earlier one of a split user."""
-        line, problem = bad.args
-        self._check_users(line)
-        raise InvalidValueError(f"{self._table.name}, {self._unit} {line}: {problem}")
-
     def log(self) -> Log:
         """Return the log, after the checks that need all of it."""
         if not self._n_rows:
             raise InvalidValueError(f"{self._table.name}: has no rows")
-        self._check_users(math.inf)
+        self.check_users(math.inf)
         names = sorted(self._names, key=_name_key)
         rank = np.empty(len(names), dtype=np.int32)
         rank[[self._names[name] for name in names]] = np.arange(len(names))
@@ -452,7 +449,7 @@ class _RowWriter:
         with _disk_errors():
             return np.asarray(np.memmap(file, dtype=dtype, mode="r+", shape=(self._n_rows,)))
 
-    def _check_users(self, before_line: float) -> None:
+    def check_users(self, before_line: float) -> None:
         """Raise if the rows of a user do not stand together, up to some line."""
         hashes = np.array(self._user_hashes, dtype=np.int64)
         lines = np.array(self._start_lines, dtype=np.int64)[: hashes.size]

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 from importlib import import_module
 from pathlib import Path
-from textwrap import dedent
 from types import ModuleType
 
 import attrs
@@ -105,7 +104,7 @@ def test_every_page_is_in_the_navigation() -> None:
 # The runner notices.
 def run_page(text: str, folder: Path) -> None:
     page = folder / "page.md"
-    page.write_text(dedent(text))
+    page.write_text(text)
     PageRun(page, folder).run()
 
 
@@ -128,75 +127,73 @@ def test_a_page_that_is_wrong_is_noticed(wrong: str, tmp_path: Path) -> None:
         run_page(wrong, tmp_path)
 
 
-def test_blocks_share_names_files_and_exit_codes(tmp_path: Path) -> None:
-    run_page(
-        """
-        - in a list, too:
+SHARED_NAMES = """
+- in a list, too:
 
-          ```python
-          three = 3
-          ```
+  ```python
+  three = 3
+  ```
 
-        ```toml title="sub/file.toml"
-        seed = 1
-        ```
+```toml title="sub/file.toml"
+seed = 1
+```
 
-        ```python
-        print(three, "and more")
-        ```
+```python
+print(three, "and more")
+```
 
-        ```text
-        3 ...
-        ```
+```text
+3 ...
+```
 
-        ```console
-        $ bdes run sub/file.toml
-        bdes: error: ... name: is required but missing ...
-        $ echo $?
-        2
-        ```
-        """,
-        tmp_path,
-    )
-    assert (tmp_path / "sub" / "file.toml").read_text() == "seed = 1\n"
+```console
+$ bdes run sub/file.toml
+bdes: error: ... name: is required but missing ...
+$ echo $?
+2
+```
+"""
+NEW_PACKAGE = """
+```toml title="here/pyproject.toml"
+[project]
+name = "some-plugins"
+version = "1.5"
 
+[project.entry-points.bdes_framework]
+old = "old_name"
+```
 
-def test_page_changes_files_and_adds_a_package(tmp_path: Path) -> None:
-    run_page(
-        """
-        ```toml title="here/pyproject.toml"
-        [project]
-        name = "some-plugins"
-        version = "1.5"
+```python title="here/old_name.py"
+from bdes_framework import Registrar, hookimpl
 
-        [project.entry-points.bdes_framework]
-        old = "old_name"
-        ```
-
-        ```python title="here/old_name.py"
-        from bdes_framework import Registrar, hookimpl
-
-        BDES_API_VERSION = 1
+BDES_API_VERSION = 1
 
 
-        @hookimpl
-        def bdes_register(registrar: Registrar) -> None: ...
-        ```
+@hookimpl
+def bdes_register(registrar: Registrar) -> None: ...
+```
 
-        ```console
-        $ cd here
-        $ mv old_name.py new_name.py
-        $ sed -i s/old/new/g *.toml
-        $ pip install -e .
-        $ bdes plugins
-        ...
-        new  some-plugins 1.5  loaded
-        $ bdes --version > version.txt
-        ```
-        """,
-        tmp_path,
-    )
-    assert (tmp_path / "here" / "version.txt").read_text().startswith("bdes ")
+```console
+$ cd here
+$ mv old_name.py new_name.py
+$ sed -i s/old/new/g *.toml
+$ pip install -e .
+$ bdes plugins
+...
+new  some-plugins 1.5  loaded
+$ bdes --version > version.txt
+```
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "start"),
+    [(SHARED_NAMES, "sub/file.toml", "seed = 1\n"), (NEW_PACKAGE, "here/version.txt", "bdes ")],
+    ids=["blocks share names, files and exit codes", "files change and a package is added"],
+)
+def test_a_page_runs_in_one_folder(text: str, file: str, start: str, tmp_path: Path) -> None:
+    run_page(text, tmp_path)
+    assert (tmp_path / file).read_text().startswith(start)
 
 
 def test_output_fits_up_to_white_space_and_dots() -> None:

@@ -293,12 +293,10 @@ def test_short_blocks_agree_on_a_wrong_lam() -> None:
             [i] * settle + [i, j] * settle + [i],
         ]
         rewards = instance.expected_rewards(np.concatenate([np.tile(b, samples) for b in blocks]))
-        loops = np.split(rewards, np.cumsum([samples * len(block) for block in blocks])[:-1])
-        after, settled, alternating = (
-            float(loop[len(block) - 1 :: len(block)].mean())
-            for loop, block in zip(loops, blocks, strict=True)
-        )
-        estimates.append(estimate_lam(after, settled, alternating).unclipped)
+        lengths = [len(block) for block in blocks]
+        loops = np.split(rewards, samples * np.cumsum(lengths)[:-1])
+        means = [float(loop[n - 1 :: n].mean()) for loop, n in zip(loops, lengths, strict=True)]
+        estimates.append(estimate_lam(*means).unclipped)
     assert estimates == pytest.approx([4.84, 4.96, 5.08], abs=0.005)
 
 
