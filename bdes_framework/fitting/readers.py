@@ -452,7 +452,7 @@ class _RowWriter:
     def check_users(self, before_line: float) -> None:
         """Raise if the rows of a user do not stand together, up to some line."""
         hashes = np.array(self._user_hashes, dtype=np.int64)
-        lines = np.array(self._start_lines, dtype=np.int64)[: hashes.size]
+        lines = np.array(self._start_lines, dtype=np.int64)
         hashes, lines = hashes[lines < before_line], lines[lines < before_line]
         order = np.argsort(hashes, kind="stable")
         again = np.flatnonzero(hashes[order][1:] == hashes[order][:-1]) + 1
@@ -464,28 +464,24 @@ class _RowWriter:
 
     def _store(self, chunk: _Chunk) -> None:
         of_role = dict(zip(_names_by_role(self._table.columns), chunk.values, strict=True))
-        users, orders = of_role.get("user"), of_role.get("order")
-        begins = self._sequence_starts(chunk, users)
+        users = of_role.get("user", ["everybody"] * len(chunk.lines))
+        orders = of_role.get("order")
+        begins = self._sequence_starts(users)
         last_order = None if orders is None else self._check_order(orders, begins)
         paid, played = self._as_rewards(of_role["reward"]), self._as_arms(of_role["arm"])
         # All rows are good: nothing is kept before.
         self._last_order = last_order
-        self._last_user = None if users is None else users[-1]
+        self._last_user = users[-1]
         _write_all(self._rewards, paid.tobytes())
         _write_all(self._arms, played.tobytes())
         for index in np.flatnonzero(begins).tolist():
             self._starts.append(self._n_rows + index)
             self._start_lines.append(chunk.lines[index])
-            if users is not None:
-                self._user_hashes.append(_user_hash(users[index]))
+            self._user_hashes.append(_user_hash(users[index]))
         self._n_rows += len(chunk.lines)
 
-    def _sequence_starts(self, chunk: _Chunk, users: Sequence[object] | None) -> NDArray[np.bool_]:
+    def _sequence_starts(self, users: Sequence[object]) -> NDArray[np.bool_]:
         """Return which rows begin a sequence."""
-        if users is None:
-            begins = np.zeros(len(chunk.lines), dtype=np.bool_)
-            begins[0] = self._n_rows == 0
-            return begins
         before = chain([self._last_user], users)
         begins = np.fromiter(map(operator.ne, before, users), dtype=np.bool_, count=len(users))
         begins[0] |= self._n_rows == 0

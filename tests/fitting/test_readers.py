@@ -17,6 +17,11 @@ COLUMNS = bdes.Columns(arm="ad", reward="click", user="user", order="time")
 HEAD = "user,time,ad,click\n"
 
 
+@pytest.fixture(params=[1, 3, 1000])
+def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "CSV_CHUNK", request.param)
+
+
 def read(
     folder: Path, content: str | bytes, columns: bdes.Columns | None = COLUMNS, **options: Any
 ) -> bdes.Log:
@@ -146,11 +151,8 @@ def test_files_as_tools_write_them_are_read(tmp_path: Path, text: str) -> None:
         ("", "has no rows"),
     ],
 )
-@pytest.mark.parametrize("chunk", [1, 1000])
-def test_a_bad_row_is_named_by_its_line(
-    tmp_path: Path, rows: str, message: str, chunk: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(readers, "CSV_CHUNK", chunk)
+@pytest.mark.usefixtures("chunks")
+def test_a_bad_row_is_named_by_its_line(tmp_path: Path, rows: str, message: str) -> None:
     with pytest.raises(bdes.InvalidValueError, match=message):
         read(tmp_path, HEAD + rows)
 
@@ -166,18 +168,12 @@ FIRST_BAD = [
 ]
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 1000])
+@pytest.mark.usefixtures("chunks")
 @pytest.mark.parametrize(("first", "message"), FIRST_BAD)
 @pytest.mark.parametrize("second", [row for row, _ in FIRST_BAD])
 def test_of_two_bad_lines_the_first_is_named(
-    tmp_path: Path,
-    first: bytes,
-    second: bytes,
-    message: str,
-    chunk: int,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, first: bytes, second: bytes, message: str
 ) -> None:
-    monkeypatch.setattr(readers, "CSV_CHUNK", chunk)
     good = [b"t,1,a,1", b"u,1,a,0", b"u,2,b,1"]
     rows = [HEAD.encode().strip(), *good, first, b"v,1,a,1", b"w,1,b,0", second, b"x,1,a,1"]
     with pytest.raises(bdes.InvalidValueError, match=f"line 5: .*{message}"):

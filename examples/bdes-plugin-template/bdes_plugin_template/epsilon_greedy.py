@@ -30,15 +30,6 @@ class EpsilonGreedy:
     An arm that was never played counts as better than any other, so every arm is tried
     before an average decides. Ties are broken at random: ``argmax`` alone would favour
     the arms that happen to come first.
-
-    Parameters
-    ----------
-    n_arms : int
-        How many arms there are.
-    epsilon : float
-        How often an arm is drawn at random.
-    rng : Generator
-        Where all its random numbers come from.
     """
 
     def __init__(self, n_arms: int, epsilon: float, rng: Generator) -> None:
