@@ -11,6 +11,7 @@ from bdes_framework._internal.lazy_names import lazy_names
 if TYPE_CHECKING:
     from bdes_framework._internal.arrays import FloatArray as FloatArray
     from bdes_framework._internal.arrays import IntArray as IntArray
+    from bdes_framework._internal.numbers import as_integer as as_integer
     from bdes_framework._internal.seeding import Seed as Seed
     from bdes_framework._version import __version__ as __version__
     from bdes_framework.calibration.ctr_curve import CtrCurve as CtrCurve
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from bdes_framework.experiment.summary import CellSummary as CellSummary
     from bdes_framework.experiment.summary import Estimate as Estimate
     from bdes_framework.experiment.summary import Result as Result
-    from bdes_framework.fitting.fisher_scoring import Mode as Mode
+    from bdes_framework.fitting.fisher_scoring import PosteriorPoint as PosteriorPoint
     from bdes_framework.fitting.fisher_scoring import ScoringRules as ScoringRules
     from bdes_framework.fitting.fisher_scoring import fisher_scoring as fisher_scoring
     from bdes_framework.fitting.fit import Fit as Fit
@@ -115,6 +116,7 @@ if TYPE_CHECKING:
     from bdes_framework.planning import report_plan as report_plan
     from bdes_framework.plugin.hookspecs import API_VERSION as API_VERSION
     from bdes_framework.plugin.hookspecs import FinishedCell as FinishedCell
+    from bdes_framework.plugin.hookspecs import HookSpecs as HookSpecs
     from bdes_framework.plugin.hookspecs import RunProgress as RunProgress
     from bdes_framework.plugin.hookspecs import hookimpl as hookimpl
     from bdes_framework.plugin.load import PluginsConfig as PluginsConfig
@@ -140,7 +142,7 @@ _HOMES = {
     "fitting.parametrisation": "Coordinates RatePrediction",
     "errors": "BdesError ConfigError ContractError InvalidValueError Mistake PluginError"
     " StoreError UnknownNameError",
-    "fitting.fisher_scoring": "Mode ScoringRules fisher_scoring",
+    "fitting.fisher_scoring": "PosteriorPoint ScoringRules fisher_scoring",
     "fitting.fit": "Fit Forecast ModelScore PlayableArms fit forecast",
     "fitting.goodness": "GoodnessOfFit",
     "interfaces": "AnytimePlanner Benchmark BuildContext Diagnostics DiagnosticValue Engine"
@@ -161,10 +163,11 @@ _HOMES = {
     "model.instance": "Instance Problem alternating_limit settling_pulls state_after_repeating",
     "plugin.parameters": "Parameter parameters_of",
     "planning": "PlanReport report_plan",
-    "plugin.hookspecs": "API_VERSION FinishedCell RunProgress hookimpl",
+    "plugin.hookspecs": "API_VERSION FinishedCell HookSpecs RunProgress hookimpl",
     "plugin.registry": "Entry PluginStatus Registrar",
     "plugin.validators": "validate_integer validate_number",
     "model.schedule": "Schedule Segment",
+    "_internal.numbers": "as_integer",
     "_internal.seeding": "Seed",
     "simulation.loop": "Trace log_checkpoints simulate",
     "simulation.regret": "benchmark_of des_regret external_regret",

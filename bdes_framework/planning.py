@@ -1,15 +1,16 @@
 """Plan reports: a plan, each arm's share, and the lift over simpler planners."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 from attrs import frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
-from bdes_framework._internal.text import class_path
-from bdes_framework.errors import ContractError, InvalidValueError
-from bdes_framework.interfaces import AnytimePlanner, Plan, Planner, Reference
+from bdes_framework._internal.text import class_path, listed
+from bdes_framework.errors import BdesError, ContractError, InvalidValueError
+from bdes_framework.interfaces import AnytimePlanner, Kind, Plan, Reference
 from bdes_framework.model.instance import Instance
 from bdes_framework.plugin.plugins import Plugins
 
@@ -83,6 +84,12 @@ def report_plan(
     if seconds is None:
         plan = chosen.plan(instance, horizon)
     else:
+        if not isinstance(chosen, AnytimePlanner):
+            name = plugins.resolve(Kind.PLANNER, planner)[0].name
+            raise InvalidValueError(
+                f"planner {name!r} cannot stop early, so takes no time limit;"
+                f" those that can: {listed(_anytime_planners(plugins))}"
+            )
         plan = _plan_within(chosen, instance, horizon, seconds)
     return PlanReport(
         instance=instance,
@@ -94,12 +101,16 @@ def report_plan(
     )
 
 
-def _plan_within(planner: Planner, instance: Instance, horizon: int, seconds: float) -> Plan:
+def _anytime_planners(plugins: Plugins) -> Iterator[str]:
+    """Yield the names of planners that, with their defaults, can stop early."""
+    for entry in plugins.entries(Kind.PLANNER):
+        with suppress(BdesError):
+            if isinstance(plugins.planner(entry.name), AnytimePlanner):
+                yield entry.name
+
+
+def _plan_within(planner: AnytimePlanner, instance: Instance, horizon: int, seconds: float) -> Plan:
     """Return the best plan found in about ``seconds``; the clock decides nothing else."""
-    if not isinstance(planner, AnytimePlanner):
-        raise InvalidValueError(
-            f"planner {class_path(planner)} cannot stop early: it has no improving_plans"
-        )
     begin, best = time.monotonic(), None
     for plan in planner.improving_plans(instance, horizon):
         if best is None or plan.gap <= best.gap:

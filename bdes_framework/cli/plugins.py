@@ -29,19 +29,19 @@ def plugins(context: click.Context, /, as_json: bool, **chosen: Any) -> None:
         return
     loaded = load_plugins(**chosen)
     if as_json:
-        click.echo(json.dumps([_as_json(status) for status in loaded.records], indent=2))
+        click.echo(json.dumps([_as_json(status) for status in loaded.statuses], indent=2))
         return
     console = Console()
-    entries = [entry for status in loaded.records for entry in status.entries]
+    entries = [entry for status in loaded.statuses for entry in status.entries]
     widths = [
         max(map(len, column), default=0) + _PADDING
         for column in ([str(entry.kind) for entry in entries], [entry.name for entry in entries])
     ]
-    for status in loaded.records:
+    for status in loaded.statuses:
         _list_plugin(console, status, widths)
-    if not loaded.records:
+    if not loaded.statuses:
         console.print("No plugins found.")
-    if any(status.state == "failed" for status in loaded.records):
+    if any(status.state == "failed" for status in loaded.statuses):
         console.print("'bdes plugins show PLUGIN' prints a failure's whole traceback.")
 
 
@@ -61,9 +61,9 @@ def show(context: click.Context, /, name: str, **chosen: Any) -> None:
     )
     console = Console()
     entries = [entry for entry in loaded.entries() if entry.name == name]
-    statuses = [status for status in loaded.records if status.name == name]
+    statuses = [status for status in loaded.statuses if status.name == name]
     if not entries and not statuses:
-        known = {e.name for e in loaded.entries()} | {r.name for r in loaded.records}
+        known = {e.name for e in loaded.entries()} | {s.name for s in loaded.statuses}
         raise UnknownNameError(
             f"nothing is called {quoted(name)}.{did_you_mean(name, known)} Known: {listed(known)}"
         )

@@ -175,7 +175,7 @@ def read_arms(path: Path) -> ArmsFile:
                 where = f"{path.name}, line {rows.line_num}"
                 arms.append((_number(row["r"], "r", where), _number(row["b"], "b", where)))
     except OSError as error:
-        raise InvalidValueError(f"cannot read {path.name}: {error.strerror}") from None
+        raise InvalidValueError(f"cannot read {path}: {error.strerror}") from None
     except (csv.Error, UnicodeDecodeError) as error:
         raise InvalidValueError(f"{path.name} is not a CSV file: {error}") from None
     if not arms:

@@ -176,7 +176,7 @@ class _CellBuilder:
 
     def __init__(self, config: ExperimentConfig, plugins: Plugins, source: str, base: Path) -> None:
         self.mistakes: list[Mistake] = _value_mistakes(config)
-        self.versions = source_versions(plugins.records)
+        self.versions = source_versions(plugins.statuses)
         self._config = config
         self._plugins = plugins
         self._source = source

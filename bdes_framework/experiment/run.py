@@ -155,7 +155,7 @@ def _write_description(store: Store, folder: Path, experiment: Experiment) -> No
             "versions": dict(experiment.versions),
             "plugins": [
                 {"plugin": r.name, "distribution": r.distribution, "version": r.version}
-                for r in experiment.plugins.records
+                for r in experiment.plugins.statuses
                 if r.state == "loaded"
             ],
             "config": {

@@ -9,8 +9,8 @@ from bdes_framework._internal.arrays import FloatArray
 
 
 @frozen(eq=False)
-class Mode:
-    """A point of a posterior, a mode once Fisher scoring has ended there, and its derivatives.
+class PosteriorPoint:
+    """A point of a posterior with its objective and derivatives; Fisher scoring ends at a mode.
 
     Parameters
     ----------
@@ -72,12 +72,12 @@ class ScoringRules:
 
 
 def fisher_scoring(
-    start: Mode,
-    evaluate: Callable[[FloatArray], Mode],
+    start: PosteriorPoint,
+    evaluate: Callable[[FloatArray], PosteriorPoint],
     move: Callable[[FloatArray, FloatArray], FloatArray],
     rules: ScoringRules,
     fixed: int | None = None,
-) -> Mode:
+) -> PosteriorPoint:
     """Climb by Fisher scoring, and return the highest point found.
 
     In a corner of the parameters the expected information says little about the real
@@ -85,9 +85,9 @@ def fisher_scoring(
 
     Parameters
     ----------
-    start : Mode
+    start : PosteriorPoint
         Where to begin.
-    evaluate : Callable[[FloatArray], Mode]
+    evaluate : Callable[[FloatArray], PosteriorPoint]
         Returns the point at some coordinates.
     move : Callable[[FloatArray, FloatArray], FloatArray]
         Returns where a step from some coordinates leads; may shorten it.
@@ -100,7 +100,7 @@ def fisher_scoring(
     --------
     >>> def evaluate(x):  # the log-density of a normal distribution around 3
     ...     value, slope, one = -0.5 * float((x[0] - 3) ** 2), 3 - x, np.eye(1)
-    ...     return Mode(x, value, value, slope, slope, one, one)
+    ...     return PosteriorPoint(x, value, value, slope, slope, one, one)
     >>> rules = ScoringRules(max_steps=5, tolerance=1e-6)
     >>> fisher_scoring(evaluate(np.zeros(1)), evaluate, np.add, rules).theta.tolist()
     [3.0]

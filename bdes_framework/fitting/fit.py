@@ -16,12 +16,12 @@ from scipy.special import logit
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.numbers import as_integer
 from bdes_framework.errors import InvalidValueError
-from bdes_framework.fitting.fisher_scoring import Mode
+from bdes_framework.fitting.fisher_scoring import PosteriorPoint
 from bdes_framework.fitting.fit_warnings import fit_warnings
 from bdes_framework.fitting.goodness import GoodnessOfFit, check_fit
 from bdes_framework.fitting.intervals import intervals, widen_by_profiles
 from bdes_framework.fitting.log import Log
-from bdes_framework.fitting.log_posterior import climb, mode_at, objective_at, without_flat_prior
+from bdes_framework.fitting.log_posterior import climb, point_at, objective_at, without_flat_prior
 from bdes_framework.fitting.parametrisation import UNKNOWN_RATE, Coordinates, RatePrediction
 from bdes_framework.model.instance import Instance, as_rate
 from bdes_framework.model.schedule import Schedule
@@ -251,24 +251,24 @@ def forecast(
     return Forecast(float(values.mean()), float(low), float(high))
 
 
-def _search(log: Log, coordinates: Coordinates) -> Mode:
+def _search(log: Log, coordinates: Coordinates) -> PosteriorPoint:
     """Climb from several rates on parts of the log, then from the best of them on all of it."""
     rough: list[FloatArray] = []
     for first, n_rows in _starts(log, coordinates):
         part = log.first(n_rows)
-        start = mode_at(part, coordinates, first)
+        start = point_at(part, coordinates, first)
         rough.append(climb(start, part, coordinates, _ROUGHLY, _FIRST_STEPS).theta)
     # Judged on the same rows: what was found on few rows is worse on many, right or wrong.
     part = log.first(_MAX_FIRST_ROWS)
     rough.sort(key=lambda theta: -objective_at(part, coordinates, theta))
-    found: list[Mode] = []
+    found: list[PosteriorPoint] = []
     for rows, kept, tolerance, steps in (
         (part, _FIRST_KEPT, _ROUGHLY, _SECOND_STEPS),
         (log, _SECOND_KEPT, _ROUGHLY, _SECOND_STEPS),
         (log, 1, _TOLERANCE, _MAX_STEPS),
     ):
         found = [
-            climb(mode_at(rows, coordinates, theta), rows, coordinates, tolerance, steps)
+            climb(point_at(rows, coordinates, theta), rows, coordinates, tolerance, steps)
             for theta in _distinct(rough)[:kept]
         ]
         found.sort(key=lambda mode: -mode.objective)
@@ -306,14 +306,14 @@ def _distinct(thetas: list[FloatArray]) -> list[FloatArray]:
     return kept
 
 
-def _most_likely(log: Log, coordinates: Coordinates, mode: Mode) -> Mode:
+def _most_likely(log: Log, coordinates: Coordinates, mode: PosteriorPoint) -> PosteriorPoint:
     """Return where the likelihood is largest, as AIC and BIC need it: without the prior's pull.
 
     Its precision keeps scoring off the boundaries, near enough. A rate that was predicted stays
     where the estimate is: the prediction is part of the model.
     """
 
-    def without_prior(found: Mode) -> Mode:
+    def without_prior(found: PosteriorPoint) -> PosteriorPoint:
         return evolve(found, objective=found.log_likelihood, score=found.slope)
 
     predicted = isinstance(coordinates.lam, RatePrediction) and coordinates.lam != UNKNOWN_RATE
@@ -321,7 +321,7 @@ def _most_likely(log: Log, coordinates: Coordinates, mode: Mode) -> Mode:
     best = without_prior(mode)
     # Of few rows, the prior decides which hill the estimate is on: the likelihood has others.
     if not predicted and log.n_rows <= _MIN_ROWS:
-        others = [mode_at(log, coordinates, theta) for theta, _ in _starts(log, coordinates)]
+        others = [point_at(log, coordinates, theta) for theta, _ in _starts(log, coordinates)]
         found = [
             climb(start, log, coordinates, _ROUGHLY, _FIRST_STEPS, without_prior)
             for start in (best, *map(without_prior, others))
@@ -332,7 +332,9 @@ def _most_likely(log: Log, coordinates: Coordinates, mode: Mode) -> Mode:
     return climb(best, log, coordinates, _NEARLY, steps, without_prior, fixed)
 
 
-def _make_fit(log: Log, coordinates: Coordinates, mode: Mode, most_likely: Mode) -> Fit:
+def _make_fit(
+    log: Log, coordinates: Coordinates, mode: PosteriorPoint, most_likely: PosteriorPoint
+) -> Fit:
     n, theta = log.n_arms, mode.theta
     instance, slopes = coordinates.instance(theta), coordinates.jacobian(theta)
     deviations = _root_of_inverse(mode.precision)

@@ -14,9 +14,9 @@ import numpy as np
 
 from bdes_framework._internal.arrays import FloatArray
 from bdes_framework._internal.distributions import chi_square_quantile, normal_quantile
-from bdes_framework.fitting.fisher_scoring import Mode
+from bdes_framework.fitting.fisher_scoring import PosteriorPoint
 from bdes_framework.fitting.log import Log
-from bdes_framework.fitting.log_posterior import climb, mode_at, without_flat_prior
+from bdes_framework.fitting.log_posterior import climb, point_at, without_flat_prior
 from bdes_framework.fitting.parametrisation import Coordinates, RatePrediction
 
 FEW = 100
@@ -65,7 +65,11 @@ def intervals(coordinates: Coordinates, centre: FloatArray, errors: FloatArray) 
 
 
 def widen_by_profiles(
-    ends: FloatArray, log: Log, coordinates: Coordinates, mode: Mode, covariance: FloatArray
+    ends: FloatArray,
+    log: Log,
+    coordinates: Coordinates,
+    mode: PosteriorPoint,
+    covariance: FloatArray,
 ) -> None:
     """Widen intervals of r, b and lam, shape (2K+1, 2), in place, where successes are few.
 
@@ -86,7 +90,7 @@ def widen_by_profiles(
 class _Profile:
     """The likelihood along one coordinate, the others being where it is largest."""
 
-    def __init__(self, log: Log, coordinates: Coordinates, mode: Mode) -> None:
+    def __init__(self, log: Log, coordinates: Coordinates, mode: PosteriorPoint) -> None:
         self._log, self._coordinates = log, coordinates
         self._without_flat_prior = partial(without_flat_prior, coordinates=coordinates)
         self._start = self._without_flat_prior(mode)
@@ -106,7 +110,7 @@ class _Profile:
         for _ in range(_MAX_TRIES):
             theta = known + along * (origin + sign * distance - known[place])
             theta[place] = origin + sign * distance
-            fresh = self._without_flat_prior(mode_at(self._log, self._coordinates, theta))
+            fresh = self._without_flat_prior(point_at(self._log, self._coordinates, theta))
             found = self._climbed(fresh, place)
             loss = self._highest - found.objective
             if abs(loss - _LOSS) < _LOSS_TOLERANCE:
@@ -125,6 +129,6 @@ class _Profile:
                 distance = guess if inside < guess < outside else (inside + outside) / 2
         return float(self._coordinates.parameters(found.theta)[place])
 
-    def _climbed(self, mode: Mode, fixed: int | None) -> Mode:
+    def _climbed(self, mode: PosteriorPoint, fixed: int | None) -> PosteriorPoint:
         seen_as = self._without_flat_prior
         return climb(mode, self._log, self._coordinates, _NEARLY, _STEPS, seen_as, fixed)

@@ -6,7 +6,7 @@ import numpy as np
 from attrs import evolve
 
 from bdes_framework._internal.arrays import FloatArray
-from bdes_framework.fitting.fisher_scoring import Mode, ScoringRules, fisher_scoring
+from bdes_framework.fitting.fisher_scoring import PosteriorPoint, ScoringRules, fisher_scoring
 from bdes_framework.fitting.likelihood import sweep_likelihood, sweep_log_likelihood
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.parametrisation import Coordinates, RatePrediction
@@ -15,22 +15,22 @@ _MAX_MOVE = 2.0
 
 
 def climb(
-    mode: Mode,
+    mode: PosteriorPoint,
     log: Log,
     coordinates: Coordinates,
     tolerance: float,
     max_steps: int,
-    seen_as: Callable[[Mode], Mode] = lambda mode: mode,
+    seen_as: Callable[[PosteriorPoint], PosteriorPoint] = lambda mode: mode,
     fixed: int | None = None,
-) -> Mode:
+) -> PosteriorPoint:
     """Climb the posterior of a log; ``seen_as`` may replace a mode's objective and score."""
 
     def move(theta: FloatArray, step: FloatArray) -> FloatArray:
         step *= min(1.0, _MAX_MOVE / max(float(np.abs(step).max()), 1e-300))
         return coordinates.moved(theta, step)
 
-    def evaluate(theta: FloatArray) -> Mode:
-        return seen_as(mode_at(log, coordinates, theta))
+    def evaluate(theta: FloatArray) -> PosteriorPoint:
+        return seen_as(point_at(log, coordinates, theta))
 
     return fisher_scoring(mode, evaluate, move, ScoringRules(max_steps, tolerance), fixed)
 
@@ -44,13 +44,13 @@ def objective_at(log: Log, coordinates: Coordinates, theta: FloatArray) -> float
     return value + coordinates.log_prior(theta)
 
 
-def mode_at(log: Log, coordinates: Coordinates, theta: FloatArray) -> Mode:
+def point_at(log: Log, coordinates: Coordinates, theta: FloatArray) -> PosteriorPoint:
     """Return the log-posterior and its derivatives at some coordinates, from one sweep."""
     at, n = coordinates.instance(theta), coordinates.size
     found = sweep_likelihood(log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0)
     information = found.information[:n, :n]
     slope, precision = coordinates.pulled_back(theta, found.score[:n], information)
-    return Mode(
+    return PosteriorPoint(
         theta=theta,
         log_likelihood=found.value,
         objective=found.value + coordinates.log_prior(theta),
@@ -61,7 +61,7 @@ def mode_at(log: Log, coordinates: Coordinates, theta: FloatArray) -> Mode:
     )
 
 
-def without_flat_prior(mode: Mode, coordinates: Coordinates) -> Mode:
+def without_flat_prior(mode: PosteriorPoint, coordinates: Coordinates) -> PosteriorPoint:
     """Take the likelihood as the objective, and of the priors only what is known of lam."""
     score = mode.slope.copy()
     if isinstance(coordinates.lam, RatePrediction):

@@ -142,11 +142,12 @@ def read_log(
         if not isinstance(path, str | PathLike):
             return _read_rows(_Table(path, shown, names, on_unused), on_progress)
         if Path(path).is_dir():
-            raise InvalidValueError(f"cannot read {shown}: it is a folder, not a file")
+            raise InvalidValueError(f"cannot read {path}: it is a folder, not a file")
         with Path(path).open("rb") as raw:
             return _read_rows(_Table(raw, shown, names, on_unused), on_progress)
     except OSError as error:
-        raise InvalidValueError(f"cannot read {shown}: {error.strerror or error}") from None
+        place = path if isinstance(path, str | PathLike) else shown
+        raise InvalidValueError(f"cannot read {place}: {error.strerror or error}") from None
 
 
 def _display_name(path: str | PathLike[str] | IO[bytes]) -> str:

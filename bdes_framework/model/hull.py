@@ -35,7 +35,7 @@ def hull_of_arms(r: FloatArray, b: FloatArray) -> IntArray:
     another arm. No rounding decides which arms stay, unless r or b span 150 orders of magnitude.
     """
     kept = pareto_arms(r, b)
-    r, b = r / _power_of_two(r.max()), b / _power_of_two(b.max())
+    r, b = r / _power_of_two_below(r.max()), b / _power_of_two_below(b.max())
     n = 0
     for arm in kept:
         while n > 1 and not _is_corner(r, b, kept[n - 2], kept[n - 1], arm):
@@ -46,8 +46,8 @@ def hull_of_arms(r: FloatArray, b: FloatArray) -> IntArray:
 
 
 @compiled
-def _power_of_two(value: float) -> float:
-    """Return a power of two of about ``value``: dividing by it rounds nothing."""
+def _power_of_two_below(value: float) -> float:
+    """Return the largest power of two up to ``value``; dividing by it rounds nothing."""
     if value == 0.0:
         return 1.0
     return float(2.0 ** min(max(np.floor(np.log2(value)), -1000.0), 1000.0))

@@ -15,13 +15,10 @@ Hooks build tables once, or fire at a run's boundaries in the parent process. No
 ever called while a cell runs.
 """
 
-from typing import TYPE_CHECKING
-
 import pluggy
 from attrs import frozen
 
-if TYPE_CHECKING:
-    from bdes_framework.plugin.registry import Registrar
+from bdes_framework.plugin.registry import Registrar
 
 PROJECT = "bdes_framework"
 
@@ -86,11 +83,11 @@ class HookSpecs:
     """The hooks, each with its arguments; an implementation may leave arguments out."""
 
     @hookspec
-    def bdes_register(self, registrar: "Registrar") -> None:
+    def bdes_register(self, registrar: Registrar) -> None:
         """Register environments, policies, planners, noise models and engines.
 
-        Called once when plugins are loaded. All or nothing: if it raises half-way, or
-        claims a name that is taken, nothing of this plugin is registered.
+        Called once when plugins are loaded. If it raises half-way, or claims
+        a name that is taken, nothing of this plugin is registered.
         """
 
     @hookspec

@@ -50,7 +50,7 @@ def load_plugins(
 ) -> Plugins:
     """Find and load plugins; return them with everything they registered.
 
-    A plugin that fails does not stop the others: look at ``Plugins.records``.
+    A plugin that fails does not stop the others: look at ``Plugins.statuses``.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ class Plugins:
         return self._reload
 
     @property
-    def records(self) -> tuple[PluginStatus, ...]:
+    def statuses(self) -> tuple[PluginStatus, ...]:
         """Status of each plugin, in loading order."""
         return self._statuses
 

@@ -25,5 +25,5 @@ def bdes_register(registrar: Registrar) -> None:
     )
     registrar.policy("thompson", thompson.ThompsonConfig, thompson.build)
     registrar.policy("ucb1", ucb1.Ucb1Config, ucb1.build_ucb1)
-    registrar.policy("uniform", non_adaptive.UniformConfig, non_adaptive.build_uniform)
+    registrar.policy("uniform", non_adaptive.UniformPolicyConfig, non_adaptive.build_uniform_policy)
     registrar.policy("wide-ucb", ucb1.WideUcbConfig, ucb1.build_wide_ucb)

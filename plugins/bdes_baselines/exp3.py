@@ -58,7 +58,7 @@ class Exp3Config:
     )
 
 
-def best_gamma(n_arms: int, horizon: int) -> float:
+def best_exploration(n_arms: int, horizon: int) -> float:
     """Return the gamma that minimises the paper's regret bound; 0 for a single arm."""
     return min(1.0, math.sqrt(n_arms * math.log(n_arms) / ((math.e - 1.0) * horizon)))
 
@@ -218,5 +218,5 @@ class Exp3:
 def build(config: Exp3Config, context: PolicyContext) -> Exp3:
     """Build the policy."""
     problem = context.problem
-    gamma = config.gamma or best_gamma(problem.n_arms, problem.horizon)
+    gamma = config.gamma or best_exploration(problem.n_arms, problem.horizon)
     return Exp3(problem.n_arms, float(gamma), context.rng)

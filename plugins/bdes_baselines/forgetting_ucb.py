@@ -82,7 +82,7 @@ class DiscountedUcbConfig(_ForgettingConfig):
     )
 
 
-def best_gamma(bound: float, changes: int, horizon: int) -> float:
+def best_discount(bound: float, changes: int, horizon: int) -> float:
     """Return the discount that the paper's theorem suggests, but at least 1/2."""
     return max(1.0 - math.sqrt(changes / horizon) / (4.0 * bound), 0.5)
 
@@ -163,7 +163,7 @@ class DiscountedUcb:
 def build_discounted_ucb(config: DiscountedUcbConfig, context: PolicyContext) -> DiscountedUcb:
     """Build the policy ``discounted-ucb``."""
     problem = context.problem
-    gamma = config.gamma or best_gamma(config.B, config.changes, problem.horizon)
+    gamma = config.gamma or best_discount(config.B, config.changes, problem.horizon)
     return DiscountedUcb(problem.n_arms, float(config.B), float(config.xi), float(gamma))
 
 

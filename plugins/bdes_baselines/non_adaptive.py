@@ -81,11 +81,11 @@ def build_fixed_schedule(config: FixedScheduleConfig, context: PolicyContext) ->
 
 
 @frozen
-class UniformConfig:
+class UniformPolicyConfig:
     """Plays an arm drawn uniformly at random in every round."""
 
 
-class Uniform:
+class UniformPolicy:
     """The policy ``uniform``."""
 
     def __init__(self, n_arms: int, rng: Generator) -> None:
@@ -112,6 +112,6 @@ class Uniform:
         return {"done": self._done}
 
 
-def build_uniform(config: UniformConfig, context: PolicyContext) -> Uniform:
+def build_uniform_policy(config: UniformPolicyConfig, context: PolicyContext) -> UniformPolicy:
     """Build the policy ``uniform``."""
-    return Uniform(context.problem.n_arms, context.rng)
+    return UniformPolicy(context.problem.n_arms, context.rng)

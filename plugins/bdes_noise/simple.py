@@ -66,7 +66,7 @@ class Gaussian:
 
 
 @frozen
-class Uniform:
+class UniformNoise:
     """Noise uniform on (-half_width, half_width).
 
     With h the half-width, the subGaussian parameter is h/sqrt(3), the standard deviation:

@@ -119,12 +119,12 @@ def to_truncated_gaussian(values: FloatArray, mass: float, scale: float, bound: 
     ``mass`` is the probability of that. The last step only catches rounding at the ends.
     """
     for i in range(values.size):
-        value = scale * normal_quantile(values[i] * mass)
+        value = scale * centred_normal_quantile(values[i] * mass)
         values[i] = min(max(value, -bound), bound)
 
 
 @compiled
-def normal_quantile(centred: float) -> float:
+def centred_normal_quantile(centred: float) -> float:
     """Return the standard normal's quantile at probability 1/2 + ``centred``.
 
     Wichura (1988), Algorithm AS 241, PPND16: exact to about 1 part in 10^16. Taking the

@@ -20,11 +20,11 @@ from bdes_planners.envelope import (
     Moves,
     backward,
     copy_lines,
+    envelope_value,
     greatest_rise,
     heads_for,
     room_for,
     simplify,
-    value_at,
 )
 from bdes_planners.reduced_problem import UNIT_ROUNDOFF, Reduced
 
@@ -310,7 +310,7 @@ class Status(IntEnum):
 
 def _bound(lines: Lines, size: int, problem: Reduced, allowance: float) -> float:
     rounding = ROUNDING * _magnitude(lines, size, problem.q0)
-    return (value_at(lines, size, problem.q0) + allowance + rounding) * (1 + ROUNDING)
+    return (envelope_value(lines, size, problem.q0) + allowance + rounding) * (1 + ROUNDING)
 
 
 def _grown(array: NDArray[Number], size: int) -> NDArray[Number]:

@@ -14,12 +14,12 @@ from bdes_framework import (
     Plan,
     Schedule,
     add_pull,
+    as_integer,
     compiled,
     pareto_arms,
     repeat_effect,
 )
 from bdes_planners.bounds import potential_bound
-from bdes_planners.reduced_problem import checked_horizon
 
 
 @compiled
@@ -84,7 +84,7 @@ class BestCycle:
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         """Return the best periodic schedule of ``horizon`` pulls; the shortest of equals."""
-        horizon = checked_horizon(horizon)
+        horizon = as_integer(horizon, "horizon", 1)
         arms = np.sort(pareto_arms(instance.r, instance.b))
         longest = min(self.length, horizon)
         n_cycles = sum(arms.size**length for length in range(1, longest + 1))

@@ -17,12 +17,13 @@ from bdes_framework import (
     Plan,
     Schedule,
     Segment,
+    as_integer,
     state_decay,
 )
 from bdes_planners.backward_induction import BackwardInduction, Chords, Status, steady_gains
 from bdes_planners.blocks import Step, block_step, single_step
 from bdes_planners.bounds import best_pair, constant_plan, is_constant, potential_bound
-from bdes_planners.reduced_problem import Reduced, checked_horizon, reduce
+from bdes_planners.reduced_problem import Reduced, reduce
 
 _WINDOW = 256
 """Longest period tried for the span."""
@@ -175,7 +176,7 @@ class Certified:
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         """Return a schedule of ``horizon`` pulls, its value and a proven upper bound."""
-        horizon = checked_horizon(horizon)
+        horizon = as_integer(horizon, "horizon", 1)
         problem = reduce(instance)
         if is_constant(problem):
             plan = constant_plan(instance, problem, horizon, "constant")

@@ -323,7 +323,7 @@ def simplify(
 
 
 @compiled
-def value_at(lines: Lines, size: int, q: float) -> float:
+def envelope_value(lines: Lines, size: int, q: float) -> float:
     """Return the envelope's value at ``q``."""
     best = lines.slope[0] * q + lines.base[0]
     for line in range(1, size):

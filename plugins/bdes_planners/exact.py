@@ -3,11 +3,11 @@
 from attrs import field, frozen
 from attrs.validators import gt
 
-from bdes_framework import DiagnosticValue, Instance, InvalidValueError, Plan, Schedule
+from bdes_framework import DiagnosticValue, Instance, InvalidValueError, Plan, Schedule, as_integer
 from bdes_planners.backward_induction import BackwardInduction, Status
 from bdes_planners.blocks import single_step
 from bdes_planners.bounds import constant_plan, is_constant
-from bdes_planners.reduced_problem import checked_horizon, reduce
+from bdes_planners.reduced_problem import reduce
 
 
 @frozen
@@ -28,7 +28,7 @@ class Exact:
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         """Return an optimal schedule of ``horizon`` pulls."""
-        horizon = checked_horizon(horizon)
+        horizon = as_integer(horizon, "horizon", 1)
         problem = reduce(instance)
         if is_constant(problem):
             return constant_plan(instance, problem, horizon, "constant")

@@ -21,10 +21,11 @@ from bdes_framework import (
     InvalidValueError,
     Plan,
     Schedule,
+    as_integer,
     compiled,
 )
 from bdes_planners.bounds import best_pair, constant_plan, is_constant
-from bdes_planners.reduced_problem import UNIT_ROUNDOFF, Reduced, checked_horizon, reduce
+from bdes_planners.reduced_problem import UNIT_ROUNDOFF, Reduced, reduce
 
 _BYTES_PER_PAIR = 16
 
@@ -103,7 +104,7 @@ class Fptas:
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         """Return a schedule of ``horizon`` pulls within the guarantee of the optimum."""
-        horizon = checked_horizon(horizon)
+        horizon = as_integer(horizon, "horizon", 1)
         problem = reduce(instance)
         if is_constant(problem) or horizon == 1:  # the first kept arm pays most now
             return constant_plan(instance, problem, horizon, "constant")

@@ -13,7 +13,6 @@ from bdes_framework import (
     FloatArray,
     Instance,
     IntArray,
-    InvalidValueError,
     Schedule,
     Segment,
     hull_of_arms,
@@ -74,14 +73,6 @@ class Reduced:
         return evolve(self, index=arms[0], r=arms[1], b=arms[2], slack=slack)
 
 
-def checked_horizon(horizon: int) -> int:
-    """Return ``horizon`` if it is an integer of at least 1, or raise."""
-    integral = isinstance(horizon, int | np.integer) and not isinstance(horizon, bool)
-    if not integral or horizon < 1:
-        raise InvalidValueError(f"horizon must be an integer of at least 1, got {horizon!r}")
-    return int(horizon)
-
-
 def reduce(instance: Instance) -> Reduced:
     """Return ``instance`` without the arms no optimal schedule needs, in convenient units.
 
@@ -90,7 +81,10 @@ def reduce(instance: Instance) -> Reduced:
     """
     index = hull_of_arms(instance.r, instance.b)
     r, b = instance.r[index], instance.b[index]
-    of_r, of_q = _power_of_two(float(r.max())), _power_of_two(max(instance.q0, float(b.max())))
+    of_r, of_q = (
+        _power_of_two_above(float(r.max())),
+        _power_of_two_above(max(instance.q0, float(b.max()))),
+    )
     q0, scaled_b = instance.q0 / of_q, b / of_q
     return Reduced(
         index=index,
@@ -122,7 +116,7 @@ def _chord_error(r: FloatArray, b: FloatArray, start: int, stop: int) -> float:
     return float(np.max(b[inner] - b[start] - share * (b[stop] - b[start])))
 
 
-def _power_of_two(value: float) -> float:
+def _power_of_two_above(value: float) -> float:
     """Return the least power of two that is at least ``value``; 1 for 0."""
     if value == 0:
         return 1.0

@@ -3,9 +3,8 @@
 import numpy as np
 from attrs import frozen
 
-from bdes_framework import DiagnosticValue, Instance, Plan, Schedule, pareto_arms
+from bdes_framework import DiagnosticValue, Instance, Plan, Schedule, as_integer, pareto_arms
 from bdes_planners.bounds import potential_bound
-from bdes_planners.reduced_problem import checked_horizon
 
 
 @frozen
@@ -19,7 +18,7 @@ class Greedy:
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         """Return the greedy schedule of ``horizon`` pulls."""
-        horizon = checked_horizon(horizon)
+        horizon = as_integer(horizon, "horizon", 1)
         return _one_arm(instance, int(pareto_arms(instance.r, instance.b)[0]), horizon)
 
 
@@ -29,7 +28,7 @@ class BestFixed:
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         """Return the best constant schedule of ``horizon`` pulls."""
-        horizon = checked_horizon(horizon)
+        horizon = as_integer(horizon, "horizon", 1)
         # A dominated arm earns no more than the arm that dominates it.
         arms = np.sort(pareto_arms(instance.r, instance.b)).tolist()
         values = [instance.value(Schedule.cycle([arm], horizon)) for arm in arms]

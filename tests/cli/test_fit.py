@@ -192,7 +192,7 @@ def test_a_file_in_another_scale_is_planned_and_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("nowhere.csv",), "cannot read nowhere.csv"),
+        (("no/where.csv",), "cannot read no/where.csv"),
         (("log.csv",), "has no column 'arm'"),
         (("log.csv", "--user", "when", "--arm", "ad", "--reward", "click"), "had rows before"),
         (("x" * 300,), "x: File name too long"),

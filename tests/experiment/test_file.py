@@ -130,7 +130,7 @@ WRONG = {
         f"lam = 1\nnoise = {NOISES}": "[0].noise: has 'gaussian sigma=1.0' twice in its grid",
     },
     ARMS: {
-        'arms = { file = "x.csv" }': "environments[0].arms: cannot read x.csv",
+        'arms = { file = "x.csv" }': "environments[0].arms: cannot read ",
         'r = [0.9]\narms = { generator = "uniform", n = 2 }': "arms: stands for r and b: give one",
         "arms = { n = 3 }": "arms: arms need either 'file' or 'generator'",
         CLASHING: "'bernoulli (arms.file=x, noise=y, noise=y)' is that of two of its variants",

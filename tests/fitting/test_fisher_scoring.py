@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from bdes_framework import FloatArray, Mode, ScoringRules, fisher_scoring
+from bdes_framework import FloatArray, PosteriorPoint, ScoringRules, fisher_scoring
 
 
-def evaluate(theta: FloatArray) -> Mode:
+def evaluate(theta: FloatArray) -> PosteriorPoint:
     """Evaluate log(x) - x in each coordinate: largest at 1, undefined below 0."""
     with np.errstate(invalid="ignore"):
         value = float(np.sum(np.log(theta) - theta))
     score, precision = 1 / theta - 1, np.diag(1 / theta**2)
-    return Mode(theta, value, value, score, score, precision, precision)
+    return PosteriorPoint(theta, value, value, score, score, precision, precision)
 
 
 @pytest.mark.parametrize("start", [0.01, 1.5, 30.0])

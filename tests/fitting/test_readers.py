@@ -249,7 +249,7 @@ def test_a_file_that_is_not_csv_is_rejected(tmp_path: Path, content: bytes, mess
 
 
 def test_a_missing_file_or_folder_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(bdes.InvalidValueError, match=r"cannot read log\.csv: No such file"):
+    with pytest.raises(bdes.InvalidValueError, match=r"cannot read .*/log\.csv: No such file"):
         bdes.read_log(tmp_path / "log.csv")
     with pytest.raises(bdes.InvalidValueError, match="it is a folder, not a file"):
         bdes.read_log(tmp_path)

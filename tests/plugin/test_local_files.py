@@ -38,7 +38,7 @@ def keys(folder: Path) -> set[str]:
 def test_changed_helper_needs_a_new_process(helped: Path) -> None:
     run_experiment(helped / "demo.toml", out=helped / "run", engine="serial").close()
     (helped / "helper_of_mine.py").write_text("ARM = 1  # another one\n")
-    reason = load_plugins(helped / "demo.toml").records[-1].reason
+    reason = load_plugins(helped / "demo.toml").statuses[-1].reason
     assert "'helper_of_mine' from beside it, which changed after this process" in reason
     del sys.modules["helper_of_mine"]  # as in a new process
     command = ("run", "demo.toml", "--out")
@@ -84,8 +84,8 @@ def test_helpers_of_one_name_in_two_folders(helped: Path) -> None:
     other.mkdir()
     for name in ("mine.py", "helper_of_mine.py"):
         (other / name).write_text((helped / name).read_text())
-    assert load_plugins(modules=[str(helped / "mine.py")]).records[-1].state == "loaded"
-    status = load_plugins(modules=[str(other / "mine.py")]).records[-1]
+    assert load_plugins(modules=[str(helped / "mine.py")]).statuses[-1].state == "loaded"
+    status = load_plugins(modules=[str(other / "mine.py")]).statuses[-1]
     assert status.state == "failed"
     assert "another plugin's helper has that name" in status.reason
 

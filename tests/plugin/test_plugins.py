@@ -34,7 +34,7 @@ def bdes_run_started(run):
 
 
 def status_of(plugins: Plugins, name: str) -> PluginStatus:
-    (status,) = [status for status in plugins.records if status.name == name]
+    (status,) = [status for status in plugins.statuses if status.name == name]
     return status
 
 
@@ -86,7 +86,7 @@ def test_name_that_is_taken_fails_the_later(install: Install, good_plugin: Good)
     install("zebra", good_plugin("shared") + raising)
     install("ant", good_plugin("shared"))
     plugins = load_plugins()
-    distributions = [status.distribution for status in plugins.records]
+    distributions = [status.distribution for status in plugins.statuses]
     first_party = distributions.count("bdes-framework")
     assert set(distributions[:first_party]) == {"bdes-framework"}
     assert distributions[first_party:] == sorted(distributions[first_party:])
@@ -100,8 +100,8 @@ def test_name_that_is_taken_fails_the_later(install: Install, good_plugin: Good)
 def test_plugin_name_that_is_taken(install: Install, good_plugin: Good, tmp_path: Path) -> None:
     install("mine", good_plugin("x"))
     plugins = load_file(tmp_path, good_plugin("y"))
-    assert [s.state for s in plugins.records if s.name == "mine"] == ["loaded", "failed"]
-    assert "already loaded from mine" in plugins.records[-1].reason
+    assert [s.state for s in plugins.statuses if s.name == "mine"] == ["loaded", "failed"]
+    assert "already loaded from mine" in plugins.statuses[-1].reason
 
 
 @pytest.mark.parametrize("hooks_only", [True, False])

@@ -61,7 +61,7 @@ def failing(kind: Kind, name: str) -> list[str]:
 
 @pytest.mark.parametrize("plugins", PLUGINS.values(), ids=[str(kind) for kind in PLUGINS])
 def test_subjects_are_loaded(plugins: Plugins) -> None:
-    assert [record.reason for record in plugins.records if record.state == "failed"] == []
+    assert [status.reason for status in plugins.statuses if status.state == "failed"] == []
 
 
 @over(good=True)

@@ -242,14 +242,14 @@ def test_several_subjects_share_one_test(check: kit.Check) -> None:
 @pytest.mark.usefixtures("bdes_no_discovery")
 def test_fixture_blocks_discovery() -> None:
     plugins = load_plugins()
-    assert plugins.records == ()
+    assert plugins.statuses == ()
     assert plugins.entries() == ()
 
 
 @pytest.mark.usefixtures("bdes_no_discovery")
 def test_fixture_lets_local_modules_load() -> None:
     plugins = load_plugins(modules=[FILE])
-    assert [record.name for record in plugins.records] == ["broken_noise"]
+    assert [status.name for status in plugins.statuses] == ["broken_noise"]
     kit.check_noise_model("good", plugins=plugins)
 
 

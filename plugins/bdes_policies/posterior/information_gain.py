@@ -15,7 +15,7 @@ import numpy as np
 
 from bdes_framework import FloatArray, IntArray, compiled, repeat_weights
 from bdes_policies.posterior.laplace import Draw
-from bdes_policies.posterior.lookahead import Lookahead, follow, look_ahead, value_at
+from bdes_policies.posterior.lookahead import Lookahead, follow, interpolated_value, look_ahead
 
 ROUGH_STATES, ROUGH_STEPS = 32, 96
 """Of a plan that is only compared with others: half of the work where states are fast, a fifth
@@ -118,4 +118,4 @@ def evaluate_plans(
             means[c, step] = pays / rounds
             earned += pays
             q = kept * q + (1.0 - kept) * b[arm]
-        totals[c] = earned + value_at(last, q, plan.low, plan.per_state)
+        totals[c] = earned + interpolated_value(last, q, plan.low, plan.per_state)

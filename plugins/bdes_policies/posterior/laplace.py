@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bdes_framework import (
     FloatArray,
     IntArray,
-    Mode,
+    PosteriorPoint,
     ScoringRules,
     fisher_scoring,
     sweep_likelihood,
@@ -93,7 +93,7 @@ class Draw(NamedTuple):
 class LaplaceApproximation:
     """The posterior around one of its modes, taken to be normal."""
 
-    mode: Mode
+    mode: PosteriorPoint
     """In logits of r, b and lam, in this order; that of a known lam is not used."""
     evidence: float
     """The logarithm of the posterior's mass around the mode, up to a constant."""
@@ -106,7 +106,7 @@ class LaplaceApproximation:
     multiplied by to get a step from the centre."""
 
 
-def _is_same_mode(one: Mode, other: Mode) -> bool:
+def _is_same_mode(one: PosteriorPoint, other: PosteriorPoint) -> bool:
     apart = one.theta - other.theta
     return float(apart @ other.precision @ apart) < 0.1
 
@@ -159,7 +159,7 @@ class Posterior:
             logits[-1] = _logit(lam)
         return logits
 
-    def _evaluate(self, logits: FloatArray) -> Mode:
+    def _evaluate(self, logits: FloatArray) -> PosteriorPoint:
         """Sweep the log once; uniform priors of r and b keep their logits finite."""
         k, known = self._n_arms, self._prior.known
         r, b, lam = self._values(logits)
@@ -178,7 +178,7 @@ class Posterior:
         score[-1] -= off * per_logit
         precision[-1, -1] += per_logit
         prior = float(np.log(both).sum() + np.log1p(-both).sum()) - 0.5 * off**2 * per_logit
-        return Mode(
+        return PosteriorPoint(
             theta=logits,
             log_likelihood=found.value,
             objective=found.value + prior,

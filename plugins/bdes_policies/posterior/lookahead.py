@@ -66,12 +66,12 @@ def look_ahead(
     values = np.zeros((steps + 1, states))
     found = Lookahead(values, arms, r, b, lam, low, per_state, rounds, to_the_end)
     _fill(found, high)
-    whole = value_at(values[steps], q, low, per_state)
+    whole = interpolated_value(values[steps], q, low, per_state)
     if to_the_end:
         return whole / (steps * rounds), found
     # Past the steps every round is worth what the second half of them was.
     half = steps // 2
-    gain = (whole - value_at(values[half], q, low, per_state)) / ((steps - half) * rounds)
+    gain = (whole - interpolated_value(values[half], q, low, per_state)) / ((steps - half) * rounds)
     return (whole + (left - steps * rounds) * gain) / left, found
 
 
@@ -94,7 +94,9 @@ def follow(found: Lookahead, q: float, arms: IntArray) -> None:
         for k in range(found.arms.size):
             following = kept * q + (1.0 - kept) * found.b[k]
             value = found.r[k] * (weight * q + (found.rounds - weight) * found.b[k])
-            value += value_at(found.values[to_go - 1], following, found.low, found.per_state)
+            value += interpolated_value(
+                found.values[to_go - 1], following, found.low, found.per_state
+            )
             if value > highest:
                 best, highest, after = k, value, following
         stop = min(arms.size, t + found.rounds)
@@ -130,7 +132,7 @@ def _fill(found: Lookahead, high: float) -> None:
 
 
 @compiled
-def value_at(values: FloatArray, q: float, low: float, per_state: float) -> float:
+def interpolated_value(values: FloatArray, q: float, low: float, per_state: float) -> float:
     """Return the value at a state: on the chord between the grid's states around it."""
     place = (q - low) * per_state
     at = min(max(int(place), 0), values.size - 2)

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from bdes_baselines.aae import Aae
 from bdes_baselines.exp3 import Exp3, Exp3Config
 from bdes_baselines.forgetting_ucb import DiscountedUcb, SlidingWindowUcb
-from bdes_baselines.non_adaptive import Uniform
+from bdes_baselines.non_adaptive import UniformPolicy
 from bdes_baselines.thompson import Thompson, Uniforms
 from bdes_baselines.ucb1 import Ucb1
 from bdes_framework import ConfigError, FloatArray, InvalidValueError, Policy, Problem
@@ -259,7 +259,7 @@ def test_uniform_draws_every_arm_equally_often() -> None:
 
 @pytest.mark.parametrize("n_arms", [1, 3, 7, 2**31 - 1, 2**40 + 1, 2**52])
 def test_uniform_plays_last_arm_at_largest_draw(n_arms: int) -> None:
-    policy = Uniform(n_arms, cast(Generator, AlmostOne()))
+    policy = UniformPolicy(n_arms, cast(Generator, AlmostOne()))
     assert policy.ask(2).tolist() == [n_arms - 1, n_arms - 1]
 
 

@@ -13,7 +13,7 @@ from scipy.stats import kstest
 
 from bdes_framework import ConfigError, Environment, FloatArray, InvalidValueError, NoiseModel
 from bdes_noise.simple import Gaussian
-from bdes_noise.truncated_gaussian import normal_quantile, truncated_deviation
+from bdes_noise.truncated_gaussian import centred_normal_quantile, truncated_deviation
 from tests.support.reward_tables import PLUGINS, random_generator
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(400)
@@ -144,7 +144,7 @@ def test_truncated_deviation_equals_quadrature(c: float) -> None:
 
 @given(st.floats(-0.5, 0.5, exclude_min=True, exclude_max=True))
 def test_normal_quantile_inverts_normal_cdf(centred: float) -> None:
-    x = normal_quantile(centred)
+    x = centred_normal_quantile(centred)
     outside = 0.5 - abs(centred)
     assert math.erfc(abs(x) / math.sqrt(2)) / 2 == pytest.approx(outside, rel=1e-12)
     assert math.copysign(1, x) == math.copysign(1, centred) or x == 0
@@ -154,7 +154,7 @@ def test_normal_quantile_agrees_with_stdlib() -> None:
     # Exact in floating point, so that both are asked the same question.
     for p in [*(0.5 + k / 4096 for k in range(-2047, 2048)), *(2.0**-k for k in range(13, 53))]:
         exact = NormalDist().inv_cdf(p)
-        assert normal_quantile(p - 0.5) == pytest.approx(exact, rel=1e-14, abs=1e-300)
+        assert centred_normal_quantile(p - 0.5) == pytest.approx(exact, rel=1e-14, abs=1e-300)
 
 
 @pytest.mark.parametrize(

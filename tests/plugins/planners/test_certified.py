@@ -210,3 +210,11 @@ def test_the_gap_survives_the_equivalence_scaling(lam: float, horizon: int) -> N
         assert plan.gap <= 1e-4
     assert plans[0].value <= plans[1].upper_bound
     assert plans[1].value <= plans[0].upper_bound
+
+
+def test_improving_plans_ends_at_the_work() -> None:
+    instance = Instance([0.9, 0.3, 0.6], [0.1, 1.0, 0.65], 0.001)
+    for work in (10_000, 6_000_000):
+        planner = Certified(gap=1e-12, work=work)
+        *_, last = planner.improving_plans(instance, 20_000)
+        assert last.value == planner.plan(instance, 20_000).value
