@@ -50,7 +50,7 @@ class ConfigError(BdesError, ValueError):
 
     Attributes
     ----------
-    mistakes : tuple of Mistake
+    mistakes : tuple[Mistake, ...]
         What is wrong and where.
     source : str
         The file, or what was being configured.

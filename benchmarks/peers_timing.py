@@ -13,8 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-FEWEST_ROUNDS = 500
-SHORTEST_TURN = 0.25
+MIN_ROUNDS = 500
+MIN_TURN_SECONDS = 0.25
 TURNS = 3
 
 Prepare = Callable[[Sequence[float], int], Callable[[], float]]
@@ -30,9 +30,9 @@ def timed(prepare: Prepare, means: Sequence[float], rounds: int) -> tuple[float,
 
 def best_microseconds(prepare: Prepare, means: Sequence[float]) -> float:
     """Return microseconds a pull: the best of some turns, each long enough to be measured."""
-    rounds = FEWEST_ROUNDS
+    rounds = MIN_ROUNDS
     timed(prepare, means, rounds)  # warms up: what compiles, compiles here
-    while timed(prepare, means, rounds)[0] < SHORTEST_TURN:
+    while timed(prepare, means, rounds)[0] < MIN_TURN_SECONDS:
         rounds *= 2
     turns = [timed(prepare, means, rounds) for _ in range(TURNS)]
     # A loop that does not learn is not the policy that it claims to be.

@@ -128,10 +128,10 @@ def run_experiment(
 def _make_folder(folder: Path) -> None:
     """Create a run's folder; raise StoreError if it exists with other files in it."""
     if folder.is_dir() and not (folder / DATABASE).exists():
-        strangers = sorted(path.name for path in folder.iterdir() if not path.name.startswith(LOCK))
-        if strangers:
+        others = sorted(path.name for path in folder.iterdir() if not path.name.startswith(LOCK))
+        if others:
             raise StoreError(
-                f"{quoted(str(folder), 200)} is not a run but has {quoted(strangers[0])} in it;"
+                f"{quoted(str(folder), 200)} is not a run but has {quoted(others[0])} in it;"
                 " use another --out"
             )
     try:

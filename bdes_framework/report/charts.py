@@ -24,7 +24,7 @@ AXIS_WIDTH = 42
 LAM_PADDING = 14
 """Room beside the first and last lam, so that their bars are not on the axis, in pixels."""
 
-# Okabe and Ito's palette: told apart without seeing all colours.
+# Okabe and Ito's palette: distinguishable without seeing all colours.
 LIGHT_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"]
 LIGHT_COLOURS += ["#E69F00", "#56B4E9", "#000000", "#8A8A8A"]
 # Lighter where the original would drown in a dark page; yellow, too faint on white, in its place.

@@ -30,7 +30,7 @@ from bdes_framework.report.labels import (
 from bdes_framework.report.slopes import Promise, SlopeFit, table_1
 
 MAX_POINTS = 60
-"""Checkpoints a curve keeps; more cannot be told apart in a chart."""
+"""Checkpoints a curve keeps; more are not distinguishable in a chart."""
 
 MAX_SLOPE_NAME = 16
 """Characters of a policy's name beside its slope; the slope must not be cut off."""

@@ -134,7 +134,7 @@ class _Steps:
         return self.rest + self.search.horizon // self.block.rounds
 
     def lost_in_blocks(self) -> float:
-        """Return the share of the bound that limiting blocks to their moves accounts for."""
+        """Return the share of the bound lost by limiting blocks to their moves."""
         lost = self.block.loss / self.block.rounds * self.search.horizon
         return lost * self.search.problem.unit / self.search.upper
 

@@ -67,9 +67,7 @@ def known_arm_phase(
     )
 
 
-def explore_then_commit_known_arm(
-    task: Task, arm: int, config: EtcConfig, *, at_one: bool
-) -> PhaseGenerator:
+def explore_known_arm(task: Task, arm: int, config: EtcConfig, *, at_one: bool) -> PhaseGenerator:
     """Explore, then commit; ``at_one`` says whether the state is 1 to begin with."""
     n_arms, horizon, diagnostics = task.problem.n_arms, task.problem.horizon, task.diagnostics
     chosen = task.choose_lengths(config)
@@ -119,6 +117,4 @@ def build(config: EtcConfig, context: PolicyContext) -> PhasedPolicy:
             "etc needs to know a replenishing arm; without one, use etc-unknown-arm"
         )
     at_one = context.problem.q0 == 1
-    return PhasedPolicy(
-        explore_then_commit_known_arm(task, arm, config, at_one=at_one), task.diagnostics
-    )
+    return PhasedPolicy(explore_known_arm(task, arm, config, at_one=at_one), task.diagnostics)

@@ -145,7 +145,7 @@ def _estimates(sampled: SampleSums, samples: int) -> tuple[FloatArray, FloatArra
     return r_hat, v_hat, b_hat
 
 
-def explore_then_commit_unknown_arm(
+def explore_unknown_arm(
     task: Task, config: EtcUnknownArmConfig, rng: RandomGenerator
 ) -> PhaseGenerator:
     """Explore, then commit."""
@@ -175,6 +175,4 @@ def explore_then_commit_unknown_arm(
 def build(config: EtcUnknownArmConfig, context: PolicyContext) -> PhasedPolicy:
     """Build the policy."""
     task = Task.with_known_lam("etc-unknown-arm", config, context)
-    return PhasedPolicy(
-        explore_then_commit_unknown_arm(task, config, context.rng), task.diagnostics
-    )
+    return PhasedPolicy(explore_unknown_arm(task, config, context.rng), task.diagnostics)

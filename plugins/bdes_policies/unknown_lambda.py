@@ -110,12 +110,10 @@ def _script(
     if arm is None:
         diagnostics["chosen"] = "etc-unknown-arm"
         unknown = etc_unknown_arm.EtcUnknownArmConfig(tuning=tuning, explore_at_most=share)
-        return (
-            yield from etc_unknown_arm.explore_then_commit_unknown_arm(task, unknown, context.rng)
-        )
+        return (yield from etc_unknown_arm.explore_unknown_arm(task, unknown, context.rng))
     diagnostics["chosen"] = "etc"
     known = etc.EtcConfig(tuning=tuning, explore_at_most=share)
-    return (yield from etc.explore_then_commit_known_arm(task, arm, known, at_one=False))
+    return (yield from etc.explore_known_arm(task, arm, known, at_one=False))
 
 
 def build(config: UnknownLambdaConfig, context: PolicyContext) -> PhasedPolicy:

@@ -233,20 +233,20 @@ def test_intervals_cover_the_truth(
 
 
 @pytest.mark.parametrize("estimate_noise", [False, True])
-def test_curves_without_effect_are_mostly_refused(estimate_noise: bool) -> None:
+def test_most_curves_without_effect_are_rejected(estimate_noise: bool) -> None:
     assert len(fits_of_clicks(0.2, 1.0, 0.06, 100, estimate_noise=estimate_noise)) <= 5
 
 
 def test_dispersion_shows_understated_noise() -> None:
-    told = noisy_curve(7)
-    understated = CtrCurve(UNEVEN, told.levels, WEIGHTS * 100)
+    right = noisy_curve(7)
+    understated = CtrCurve(UNEVEN, right.levels, WEIGHTS * 100)
     fit = calibrate_rate(understated)
     assert (fit.dispersion or 0) > 30
     assert np.mean(fit.residuals**2) > 20
     estimated = calibrate_rate(understated, estimate_noise=True)
     assert estimated.dispersion == pytest.approx(fit.dispersion)
-    assert np.sum(estimated.residuals**2) == pytest.approx(told.times.size - 3)
-    honest = calibrate_rate(told, estimate_noise=True)
+    assert np.sum(estimated.residuals**2) == pytest.approx(right.times.size - 3)
+    honest = calibrate_rate(right, estimate_noise=True)
     assert estimated.lam_interval == pytest.approx(honest.lam_interval, rel=1e-6)
 
 
@@ -304,8 +304,8 @@ def test_rising_curves_cut_off_early_are_rejected() -> None:
         levels = noisy_levels(seed, times, 0.03, 2.0)
         try:
             calibrate_rate(CtrCurve(times[:10], levels[:10]))
-        except UnidentifiedCurveError as refusal:
-            straight += "straight line up to round 9" in str(refusal)
+        except UnidentifiedCurveError as error:
+            straight += "straight line up to round 9" in str(error)
         whole = calibrate_rate(CtrCurve(times, levels))
         assert whole.lam == pytest.approx(0.03, abs=0.003)
     # By chance a short curve bends enough to tell something, now and then.
@@ -316,7 +316,7 @@ def test_a_straight_fall_has_an_interval() -> None:
     times = np.arange(0, 10.0)
     levels = 0.06 * (1 - 0.02 * times) + default_rng(12).normal(0, 0.0003, times.size)
     fit = calibrate_rate(CtrCurve(times, levels))
-    # Falling by 2 % of the first level a round takes at least that rate.
+    # Falling by 2 % of the first level per round takes at least that rate.
     assert 0.015 < fit.lam_interval[0] < fit.lam_interval[1] < 0.2
     assert fit.ratio_interval[0] == 0
 

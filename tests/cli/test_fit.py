@@ -168,7 +168,7 @@ def test_fit_takes_rates_and_states(folder: Path, flags: tuple[str, ...], shown:
     assert shown in command("fit", "log.csv", *FLAGS, *flags, cwd=folder).stdout
 
 
-def test_a_file_in_another_scale_is_planned_and_run(tmp_path: Path) -> None:
+def test_a_file_in_another_scale_is_planned(tmp_path: Path) -> None:
     world = bdes.Instance([1.0, 0.9], [0.8, 1.0], 0.3, q0=0.4)
     write_log(tmp_path, simulated_log(world, users=300, rows=20, seed=2))
     flags = ("--q0", "unknown", "--out", "fit.json")

@@ -46,7 +46,7 @@ def problems(page: Path) -> list[str]:
 
 
 def problem(page: Path, target: str) -> str:
-    """Return what is wrong with one link, or nothing."""
+    """Return what is wrong with one link; empty if nothing is."""
     parts = urlsplit(target)
     if parts.scheme or parts.netloc:
         good = parts.scheme == "https" and re.fullmatch(r"[\w-]+(\.[\w-]+)+", parts.netloc)

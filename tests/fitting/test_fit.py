@@ -253,7 +253,7 @@ def test_likelihood_is_taken_at_a_predicted_rate() -> None:
 
 
 @pytest.mark.parametrize("freedom", [1, 4, 18])
-def test_visible_noncentrality_has_80_percent_power(freedom: int) -> None:
+def test_visible_noncentrality_has_power_80(freedom: int) -> None:
     rng = np.random.default_rng(freedom)
     drawn = rng.noncentral_chisquare(freedom, _visible_noncentrality(freedom), 2000)
     seen = np.mean([chi_square_tail(value, freedom) < 0.01 for value in drawn])

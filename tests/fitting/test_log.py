@@ -1,4 +1,4 @@
-"""Logs in memory: what is taken, what is refused, and that nobody changes them."""
+"""Logs in memory: what is accepted, what is rejected, and that nobody changes them."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Logs from files: what is read, and what is refused by its line."""
+"""Logs from files: what is read, and what is rejected, with its line."""
 
 import io
 import tempfile

@@ -250,7 +250,7 @@ def test_plugins_pickle_by_name(tmp_path: Path, good_plugin: Good) -> None:
 
 
 def test_factory_that_returns_something_else(tmp_path: Path, good_plugin: Good) -> None:
-    plugins = load_file(tmp_path, good_plugin("mine").replace("def tell", "def told"))
+    plugins = load_file(tmp_path, good_plugin("mine").replace("def tell", "def observe"))
     with pytest.raises(ContractError, match=r"plugin 'mine' .* 'First', which lacks tell"):
         plugins.policy("mine", Problem(2, 10), seed=1)
 

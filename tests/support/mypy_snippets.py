@@ -1,6 +1,6 @@
-"""Running mypy on snippets as a stranger would: elsewhere, strictly, with no config of ours.
+"""Running mypy on snippets as a user would: elsewhere, strictly, with no config of ours.
 
-A line that mypy must refuse ends in a comment such as ``# error: arg-type``.
+A line that mypy must reject ends in a comment such as ``# error: arg-type``.
 """
 
 import re
@@ -26,7 +26,7 @@ def expected_errors(snippet: Path) -> set[tuple[int, str]]:
 
 
 def reported_errors(folder: Path, python: str = sys.executable) -> dict[str, set[tuple[int, str]]]:
-    """Run mypy on every file of a folder; return what it refused, by file name.
+    """Run mypy on every file of a folder; return what it rejected, by file name.
 
     ``python`` is the interpreter whose installed packages are used.
     """

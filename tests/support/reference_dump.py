@@ -8,7 +8,8 @@ Run it before a change that should change no number, and after it, and compare::
 
 It plays ``reference.toml`` (lam known and unknown), plans with every planner and fits one log, with
 public names and the run database only, so that it runs on old and new code alike. Numbers are
-written with all their bits, which may differ between processors and versions of numpy or numba.
+written with all their bits (a fit's with nine digits), which may differ between processors and
+versions of numpy or numba.
 """
 
 import sqlite3
@@ -24,7 +25,7 @@ import numpy as np
 import bdes_framework as bdes
 
 EXPERIMENT = Path(__file__).with_name("reference.toml")
-MUST_KNOW_LAM = "# -- policies that must be told lam"
+MUST_KNOW_LAM = "# -- policies that must know lam"
 CELLS = """
     SELECT plan.environment, plan.policy, plan.horizon, plan.replication,
            cells.rewards, cells.means, cells.states, cells.counts, cells.diagnostics, cells.error
@@ -71,8 +72,8 @@ def fitted() -> Iterator[str]:
     rng = np.random.default_rng(6)
     arms = rng.integers(0, 3, 6_000)
     rewards = (rng.random(6_000) < instance.expected_rewards(arms)).astype(np.int64)
-    for told in (None, 0.1):
-        found = bdes.fit(bdes.Log(arms, rewards), lam=told)
+    for known in (None, 0.1):
+        found = bdes.fit(bdes.Log(arms, rewards), lam=known)
         numbers = [*found.instance.r, *found.instance.b, found.instance.lam, found.evolving.bic]
         numbers += [*found.r_interval.ravel(), *found.b_interval.ravel(), *found.lam_interval]
         yield " ".join(f"{number:.9g}" for number in numbers)
@@ -80,10 +81,10 @@ def fitted() -> Iterator[str]:
 
 def dump() -> Iterator[str]:
     """Yield the whole dump, line by line."""
-    told = EXPERIMENT.read_text(encoding="utf-8")
-    kept = told.split(MUST_KNOW_LAM)[0].replace("seed = 20", "reveal_lam = false\nseed = 20")
-    assert tomllib.loads(kept)["reveal_lam"] is False
-    for text in (told, kept):
+    known = EXPERIMENT.read_text(encoding="utf-8")
+    unknown = known.split(MUST_KNOW_LAM)[0].replace("seed = 20", "reveal_lam = false\nseed = 20")
+    assert tomllib.loads(unknown)["reveal_lam"] is False
+    for text in (known, unknown):
         with tempfile.TemporaryDirectory() as folder:
             yield from played(text, Path(folder))
     yield from planned()

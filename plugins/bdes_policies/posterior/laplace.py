@@ -140,7 +140,7 @@ class Posterior:
     # -- fitting ----------------------------------------------------------------------------
 
     def fit(self, arms: IntArray, rewards: NDArray[np.float32]) -> None:
-        """Move all modes to where these pulls put them, and weigh them."""
+        """Move all modes to where these pulls put them, and compute their weights."""
         self._arms, self._rewards = arms, rewards
         starts = [one.mode.theta for one in self._peaks]
         if arms.size >= self._restart_at:

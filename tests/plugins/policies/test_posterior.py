@@ -363,7 +363,7 @@ def plays_after(rounds: int, lam: float, horizon: int) -> IntArray:
     return np.bincount(played.arms, minlength=4)
 
 
-def test_where_states_move_no_arm_is_given_up_early() -> None:
+def test_moving_states_keep_all_arms_in_play() -> None:
     assert plays_after(1_000, 0.3, 20_000).min() >= 2 * math.log(20_000)
     assert plays_after(40, 0.3, 20_000).min() <= 10  # but not all at once
     assert plays_after(1_000, 1e-9, 20_000).min() < 10  # as Thompson sampling does

@@ -180,7 +180,7 @@ def by_hand(draws: list[Draw], left: int, span: int) -> FloatArray:
 
 
 @pytest.mark.parametrize(("lam", "left"), [(5e-5, 60_000), (0.3, 3_000)])
-def test_choose_plan_looks_a_part_of_1_over_lam_far(lam: float, left: int) -> None:
+def test_choose_plan_looks_ahead_by_1_over_lam(lam: float, left: int) -> None:
     rng = np.random.default_rng(6)
     span = max(96, int(0.25 / lam))
     right = as_if_short = 0
