@@ -68,7 +68,7 @@ def known_arm_phase(
 
 
 def explore_known_arm(task: Task, arm: int, config: EtcConfig, *, at_one: bool) -> PhaseGenerator:
-    """Explore, then commit; ``at_one`` says whether the state is 1 to begin with."""
+    """Explore with a known arm, then commit; ``at_one``: the state is 1 to begin with."""
     n_arms, horizon, diagnostics = task.problem.n_arms, task.problem.horizon, task.diagnostics
     chosen = task.choose_lengths(config)
     if chosen.samples == 0:

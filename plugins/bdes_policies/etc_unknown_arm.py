@@ -148,7 +148,7 @@ def _estimates(sampled: SampleSums, samples: int) -> tuple[FloatArray, FloatArra
 def explore_unknown_arm(
     task: Task, config: EtcUnknownArmConfig, rng: RandomGenerator
 ) -> PhaseGenerator:
-    """Explore, then commit."""
+    """Explore with an unknown replenishing arm, then commit."""
     problem, weights, diagnostics = task.problem, task.weights, task.diagnostics
     chosen = task.choose_lengths(config, factor=problem.n_arms**2)
     if chosen.samples == 0:
