@@ -21,7 +21,7 @@ from bdes_framework.fitting.fit_warnings import fit_warnings
 from bdes_framework.fitting.goodness import GoodnessOfFit, check_fit
 from bdes_framework.fitting.intervals import intervals, widen_by_profiles
 from bdes_framework.fitting.log import Log
-from bdes_framework.fitting.log_posterior import climb, point_at, objective_at, without_flat_prior
+from bdes_framework.fitting.log_posterior import climb, objective_at, point_at, without_flat_prior
 from bdes_framework.fitting.parametrisation import UNKNOWN_RATE, Coordinates, RatePrediction
 from bdes_framework.model.instance import Instance, as_rate
 from bdes_framework.model.schedule import Schedule
