@@ -157,10 +157,8 @@ def _arms_of(environment: Environment) -> int:
         instance = environment.instance
         if not isinstance(instance, Instance):
             raise ContractError(f"{who}: instance must be an Instance, got {quoted(instance)}")
-        if instance.n_arms != n_arms:
-            raise ContractError(
-                f"{who}: n_arms is {n_arms}, but its instance has {instance.n_arms}"
-            )
+        if (n := instance.n_arms) != n_arms:
+            raise ContractError(f"{who}: n_arms is {n_arms}, but its instance has {n}")
     return n_arms
 
 
