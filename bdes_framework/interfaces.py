@@ -70,6 +70,17 @@ Diagnostics: TypeAlias = Mapping[str, DiagnosticValue]
 """What a policy or a planner reports about its workings, by name."""
 
 
+def relative_gap(value: float, upper_bound: float) -> float:
+    """Return the bound less the value as a share of the bound: 1 if the bound is infinite.
+
+    >>> relative_gap(9.0, 10.0), relative_gap(9.0, math.inf), relative_gap(0.0, 0.0)
+    (0.1, 1.0, 0.0)
+    """
+    if upper_bound in (0, math.inf):
+        return 1.0 if upper_bound else 0.0
+    return max(upper_bound - value, 0.0) / upper_bound
+
+
 @frozen(eq=False)
 class Plan:
     """A schedule for a known instance, its expected reward and a proven upper bound.
@@ -99,9 +110,7 @@ class Plan:
     @property
     def gap(self) -> float:
         """Upper bound on the schedule's loss against the optimum, relative to the bound."""
-        if self.upper_bound == 0:
-            return 0.0
-        return max(self.upper_bound - self.value, 0.0) / self.upper_bound
+        return relative_gap(self.value, self.upper_bound)
 
 
 @frozen(eq=False)

@@ -1,5 +1,7 @@
 """Benchmarks and gaps of plans."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -21,3 +23,4 @@ def test_a_benchmark_follows_its_plan() -> None:
 def test_a_gap_is_relative_to_the_upper_bound() -> None:
     assert Plan(Schedule.of([0]), 9.0, 10.0).gap == pytest.approx(0.1)
     assert Plan(Schedule.of([0]), 0.0, 0.0).gap == 0.0
+    assert Plan(Schedule.of([0]), 9.0, math.inf).gap == 1.0

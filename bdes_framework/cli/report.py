@@ -10,7 +10,8 @@ import click
 
 from bdes_framework._internal.files import replace_file, replace_text
 from bdes_framework.cli.options import PATH
-from bdes_framework.experiment.results import Run, load_run
+from bdes_framework.experiment.results import load_run
+from bdes_framework.report.data import RunData
 
 CHARTS = {
     "final": "each policy at the horizon, with its interval",
@@ -48,21 +49,20 @@ def report(run: Path, **options: Any) -> None:
     """Write RUN as one HTML page: tables and interactive charts, for any browser, offline."""
     need_charts()
     with load_run(run) as opened:
-        write_report(opened, **options)
+        write_report(RunData(opened), **options)
 
 
 def write_report(
-    run: Run, out: Path | None = None, *, overwrite: bool = False, **settings: Any
+    data: RunData, out: Path | None = None, *, overwrite: bool = False, **settings: Any
 ) -> None:
     """Write a run's page with these settings, and print its path."""
-    from bdes_framework.report.data import RunData
     from bdes_framework.report.page import MARK, Settings, report_page
 
-    file = out or run.folder / "report.html"
+    file = out or data.run.folder / "report.html"
     if not overwrite:
         _check_is_report(file, MARK)
     with _progress() as on_step:
-        page = report_page(RunData(run), Settings(**settings), on_step)
+        page = report_page(data, Settings(**settings), on_step)
     replace_text(file, page)
     click.echo(str(file))
 
@@ -118,7 +118,6 @@ def plot(run: Path, chart: str, out: Path, **choices: Any) -> None:
     if form not in ("svg", "png"):
         raise click.UsageError(f"{out}: the file's name must end in .svg or .png")
     need_charts()
-    from bdes_framework.report.data import RunData
     from bdes_framework.report.pictures import Choice, picture, save
 
     with load_run(run) as found:

@@ -19,6 +19,7 @@ from bdes_framework.experiment.file import Experiment, load_experiment
 from bdes_framework.experiment.results import Run
 from bdes_framework.experiment.run import run_experiment, run_folder
 from bdes_framework.interfaces import Reference
+from bdes_framework.report.data import RunData
 
 
 @click.command()
@@ -53,9 +54,10 @@ def run(
         click.echo("run the same command to go on", err=True)
         sys.exit(130)
     with finished:
-        status = show_run(finished)
-        if report:
-            write_report(finished, experiment=experiment)
+        data = RunData(finished) if report else None
+        status = show_run(finished, data.cells if data else None)
+        if data:
+            write_report(data, experiment=experiment)
     sys.exit(status)
 
 

@@ -33,6 +33,8 @@ from bdes_framework.experiment.summary import (
 _MAX_FAILURES = 10
 _MIN_WIDTH_FOR_REWARD = 100
 """The width in characters from which on reward is shown beside regret."""
+_WIDTH_OF_NUMBERS = 49
+"""The width of a horizon and three estimates folded at their ±, with the space between columns."""
 
 _Resolved: TypeAlias = dict[str, Any]
 _Place: TypeAlias = tuple[str, int, str]
@@ -76,10 +78,15 @@ def show(run: Path, traceback: bool) -> None:
         sys.exit(show_run(opened, tracebacks=traceback))
 
 
-def show_run(run: Run, *, tracebacks: bool = False) -> int:
-    """Print a run's results and failures; return the exit code: 1 if a cell or benchmark failed."""
+def show_run(
+    run: Run, cells: Sequence[CellSummary] | None = None, *, tracebacks: bool = False
+) -> int:
+    """Print results and failures of a run, or of these cells of it.
+
+    Return the exit code: 1 if a cell or a benchmark failed.
+    """
     console = Console()
-    cells = run.cells()
+    cells = run.cells() if cells is None else cells
     console.print(results_table(summarise(cells), console.width))
     console.print(Text(f"{len(cells)} of {run.n_cells} cells in {ascii_controls(str(run.folder))}"))
     benchmark_errors = run.benchmark_errors()
@@ -145,8 +152,8 @@ def results_table(results: Sequence[Result], width: int) -> Table:
 
 
 def _width(results: Sequence[Result], label: str) -> int:
-    """Return the width of a column of labels: that of the longest one, 20 at most."""
-    return min(max((len(getattr(result, label)) for result in results), default=0), 20)
+    """Return the width of a column: that of its heading and its longest label, 20 at most."""
+    return min(max([len(label), *(len(getattr(result, label)) for result in results)]), 20)
 
 
 def _best(results: Sequence[Result]) -> list[Result]:
@@ -228,16 +235,25 @@ def compare(first: Path, second: Path) -> None:
 def _compare(one: Run, other: Run) -> int:
     """Print the comparison; return the exit code: 1 if the runs have nothing in common."""
     first, second = one.resolved, other.resolved
-    shared, different = _shared(one, other)
+    cells = one.cells(), other.cells()
+    shared, different = _shared(first, second, *map(summarise, cells))
     same_seed = first["config"]["seed"] == second["config"]["seed"]
-    differences = _paired_differences(one, other) if same_seed else {}
+    differences = _paired_differences(*cells) if same_seed else {}
     table = _table(["Environment"], ["T"], ["Policy"], ["First", "Second", "Difference ± 95 %"])
+    console = Console()
+    if console.width < _MIN_WIDTH_FOR_REWARD:  # rich would fold labels first, and break words
+        results = [before for before, _ in shared]
+        width = table.columns[0].width = _width(results, "environment")
+        room = max(console.width - _WIDTH_OF_NUMBERS - width, len("policy"))
+        table.columns[2].width = min(_width(results, "policy"), room)
+        for column in table.columns[3:]:
+            column.no_wrap = False
     for before, after in shared:
         labels = ascii_controls(before.environment), ascii_controls(before.policy)
         paired = estimate(differences.get(_place(before), []))
         means = map(estimate_text, (before.mean, after.mean, paired))
         table.add_row(*map(Text, (labels[0], f"{before.horizon:,}", labels[1], *means)))
-    Console().print(table if table.row_count else Text("the runs have no cells in common"))
+    console.print(table if table.row_count else Text("the runs have no cells in common"))
     for label in different:
         click.echo(f"left out: {quoted(label)} is not the same environment in both runs", err=True)
     for remark in _differences_of_setup(first, second, shared):
@@ -245,13 +261,15 @@ def _compare(one: Run, other: Run) -> int:
     return 0 if shared else 1
 
 
-def _shared(one: Run, other: Run) -> tuple[list[tuple[Result, Result]], list[str]]:
+def _shared(
+    one: _Resolved, other: _Resolved, before: Sequence[Result], after: Sequence[Result]
+) -> tuple[list[tuple[Result, Result]], list[str]]:
     """Return the results both runs have, and the labels of environments that differ."""
-    matches = {_place(result): result for result in other.results()}
-    first, second = (_tables(run.resolved, "environments") for run in (one, other))
+    matches = {_place(result): result for result in after}
+    first, second = _tables(one, "environments"), _tables(other, "environments")
     shared: list[tuple[Result, Result]] = []
     different: dict[str, None] = {}
-    for result in one.results():
+    for result in before:
         match = matches.get(_place(result))
         where = (result.environment, result.horizon)
         if match is not None and first.get(where) == second.get(where):
@@ -288,11 +306,13 @@ def _place(result: Result | CellSummary) -> _Place:
     return result.environment, result.horizon, result.policy
 
 
-def _paired_differences(one: Run, other: Run) -> dict[_Place, list[float]]:
+def _paired_differences(
+    one: Sequence[CellSummary], other: Sequence[CellSummary]
+) -> dict[_Place, list[float]]:
     """Return differences of replications, which share their random streams under one seed."""
-    means = {(*_place(cell), cell.replication): cell.total_mean for cell in one.cells()}
+    means = {(*_place(cell), cell.replication): cell.total_mean for cell in one}
     found: dict[_Place, list[float]] = {}
-    for cell in other.cells():
+    for cell in other:
         before = means.get((*_place(cell), cell.replication))
         if before is not None and cell.total_mean is not None:
             found.setdefault(_place(cell), []).append(cell.total_mean - before)

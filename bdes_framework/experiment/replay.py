@@ -7,7 +7,7 @@ replay counts only if it earns exactly what the run has stored.
 from pathlib import Path
 
 from bdes_framework._internal.arrays import IntArray
-from bdes_framework._internal.files import parse_toml, read_text
+from bdes_framework._internal.files import parse_toml
 from bdes_framework.errors import BdesError
 from bdes_framework.experiment.cell import Cell, build_environment, explained, play
 from bdes_framework.experiment.file import Experiment, build_experiment, load_experiment
@@ -34,8 +34,7 @@ def experiment_of(run: Run, given: Experiment | Path | None = None) -> Experimen
     """
     if given is not None:
         return given if isinstance(given, Experiment) else load_experiment(given)
-    copy = run.folder / "experiment.toml"
-    text = read_text(copy)
+    copy, text = run.folder / "experiment.toml", run.experiment_text
     tables = parse_toml(text, copy)
     plugins = tables.get("plugins")
     if isinstance(plugins, dict) and plugins.get("modules"):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -10,11 +11,13 @@ import numpy as np
 from attrs import asdict, frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.files import read_text
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import StoreError
 from bdes_framework.experiment.cell import CellResult
 from bdes_framework.experiment.store import PlannedCell, Store, benchmark_key, open_store
 from bdes_framework.experiment.summary import CellSummary, Result, summarise
+from bdes_framework.interfaces import relative_gap
 
 if TYPE_CHECKING:
     import pandas
@@ -75,8 +78,28 @@ class RunBenchmark:
 
     @property
     def gap(self) -> float:
-        """How much too small regret can be, at most."""
-        return self.upper_bound - self.value
+        """Upper bound on the benchmark's loss against the optimum, relative to the bound."""
+        return relative_gap(self.value, self.upper_bound)
+
+
+@frozen(eq=False)
+class _Finished:
+    """A planned cell with its result, and its benchmark's expected reward at the checkpoints."""
+
+    planned: PlannedCell
+    result: CellResult
+    totals: FloatArray | None
+
+    def summary(self) -> CellSummary:
+        place, totals, result = self.planned, self.totals, self.result
+        mean = result.total_mean
+        regret = None if mean is None or totals is None else float(totals[-1]) - mean
+        earned = result.total_reward, mean
+        return CellSummary(*_group(place), place.replication, *earned, result.error or None, regret)
+
+
+def _group(cell: PlannedCell | CellSummary) -> tuple[str, str, int]:
+    return cell.environment, cell.policy, cell.horizon
 
 
 class Run:
@@ -98,7 +121,12 @@ class Run:
         """The experiment's name."""
         return self._store.meta("name") or self.folder.name
 
-    @property
+    @cached_property
+    def experiment_text(self) -> str:
+        """The content of the experiment file; raises ConfigError if it cannot be read."""
+        return read_text(self.folder / "experiment.toml")
+
+    @cached_property
     def resolved(self) -> dict[str, Any]:
         """The resolved config, with the versions of all code that decided the numbers."""
         path = self.folder / "resolved.json"
@@ -120,25 +148,44 @@ class Run:
 
     def cells(self) -> list[CellSummary]:
         """Return the finished cells, failed ones included, in the experiment's order."""
-        return [self._summary(planned, result) for planned, result in self._finished()]
+        return [found.summary() for found in self._finished(self._plan)]
 
     def results(self) -> list[Result]:
         """Return one result per environment, horizon and policy, with intervals."""
         return summarise(self.cells())
 
+    def groups(self) -> Iterator[tuple[list[CellSummary], list[str], Curves | None]]:
+        """Yield the finished cells of each environment, policy and horizon, each fetched once.
+
+        With the diagnostics (JSON) and the curves of those that did not fail.
+        """
+        for group in self._groups.values():
+            found = list(self._finished(group))
+            good = [each for each in found if not each.result.error]
+            if found:
+                yield (
+                    [each.summary() for each in found],
+                    [each.result.diagnostics for each in good],
+                    self._curves(good) if good else None,
+                )
+
     def curves(self, environment: str, policy: str, horizon: int) -> Curves:
         """Return the curves of one policy on one environment at one horizon."""
         group = self._groups.get((environment, policy, horizon), [])
-        rows = [(planned, result) for planned, result in self._finished(group) if not result.error]
-        if not rows:
+        good = [found for found in self._finished(group) if not found.result.error]
+        if not good:
             raise KeyError(f"no finished cell of {policy!r} on {environment!r}, T = {horizon}")
-        means = np.array([result.means for _, result in rows])
-        totals = [self._totals(planned, result) for planned, result in rows]
-        states = [result.states for _, result in rows]
+        return self._curves(good)
+
+    def _curves(self, cells: Sequence[_Finished]) -> Curves:
+        """Return the curves of the cells of one policy on one environment at one horizon."""
+        means = np.array([cell.result.means for cell in cells])
+        totals = [cell.totals for cell in cells]
+        states = [cell.result.states for cell in cells]
         return Curves(
-            checkpoints=self._store.checkpoints(horizon),
-            replications=np.array([planned.replication for planned, _ in rows]),
-            rewards=np.array([result.rewards for _, result in rows]),
+            checkpoints=self._store.checkpoints(cells[0].planned.horizon),
+            replications=np.array([cell.planned.replication for cell in cells]),
+            rewards=np.array([cell.result.rewards for cell in cells]),
             means=means,
             regret=None if any(row is None for row in totals) else np.array(totals) - means,
             states=np.array(states) if all(row.size for row in states) else None,
@@ -166,9 +213,9 @@ class Run:
 
     def rows(self) -> Iterator[dict[str, object]]:
         """Yield each finished cell as a flat mapping: the rows of an export."""
-        for planned, result in self._finished():
-            values = asdict(self._summary(planned, result))
-            values |= {"diagnostics": result.diagnostics, "key": planned.key}
+        for found in self._finished(self._plan):
+            values = asdict(found.summary())
+            values |= {"diagnostics": found.result.diagnostics, "key": found.planned.key}
             yield {column: values[column] for column in COLUMNS}
 
     def close(self) -> None:
@@ -180,11 +227,6 @@ class Run:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _totals(self, planned: PlannedCell, result: CellResult) -> FloatArray | None:
-        """Return the expected reward of a cell's benchmark at the checkpoints, if it has one."""
-        found = self._store.benchmark(benchmark_key(result.basis, planned.horizon))
-        return found[0] if found is not None and found[0].size else None
 
     def benchmarks(self) -> list[RunBenchmark]:
         """Return the benchmarks: one per environment and horizon.
@@ -209,26 +251,14 @@ class Run:
         """Return the errors of benchmarks that failed; regret is absent there."""
         return self._store.benchmark_errors()
 
-    def _finished(
-        self, plan: Sequence[PlannedCell] | None = None
-    ) -> Iterator[tuple[PlannedCell, CellResult]]:
+    def _finished(self, plan: Sequence[PlannedCell]) -> Iterator[_Finished]:
         """Yield the planned cells that have a result, each fetched once."""
-        for planned in self._plan if plan is None else plan:
+        for planned in plan:
             result = self._store.result(planned.key)
             if result is not None:
-                yield planned, result
-
-    def _summary(self, planned: PlannedCell, result: CellResult) -> CellSummary:
-        mean, totals = result.total_mean, self._totals(planned, result)
-        regret = None if mean is None or totals is None else float(totals[-1]) - mean
-        earned = result.total_reward, mean
-        return CellSummary(
-            *_group(planned), planned.replication, *earned, result.error or None, regret
-        )
-
-
-def _group(cell: PlannedCell | CellSummary) -> tuple[str, str, int]:
-    return cell.environment, cell.policy, cell.horizon
+                found = self._store.benchmark(benchmark_key(result.basis, planned.horizon))
+                totals = found[0] if found is not None and found[0].size else None
+                yield _Finished(planned, result, totals)
 
 
 def load_run(path: str | PathLike[str]) -> Run:

@@ -255,15 +255,15 @@ def arms(names: Sequence[str]) -> alt.Chart:
 
 
 def gap(horizons: Sequence[int]) -> Layered:
-    """Return the proven gap of each benchmark to the optimum, as a share of its value."""
+    """Return the proven gap of each benchmark to the optimum, as a share of the upper bound."""
     scale = alt.Scale(type="log", domainMin=1e-12, nice=False)
     axis = alt.Axis(format=".0e", tickCount=6)
-    title = "proven gap / benchmark (1e-12 stands for less)"
+    title = "proven gap / upper bound (1e-12 stands for less)"
     rounds = alt.Scale(domain=[f"{horizon:,}" for horizon in horizons])
     dots = _dots(
         alt.Chart(),
         80,
-        x=alt.X("drawn_share:Q", title=title, scale=scale, axis=axis),
+        x=alt.X("drawn_gap:Q", title=title, scale=scale, axis=axis),
         y=alt.Y("environment:N", title=None, sort=None, axis=alt.Axis(labelLimit=220)),
         yOffset=alt.YOffset("rounds:N", scale=rounds),
         color=alt.Color("rounds:N", scale=rounds, legend=alt.Legend(title="T")),
@@ -272,7 +272,7 @@ def gap(horizons: Sequence[int]) -> Layered:
             alt.Tooltip("T:Q", format=","),
             alt.Tooltip("value:Q", title="benchmark", format=",.2f"),
             alt.Tooltip("upper_bound:Q", title="upper bound", format=",.2f"),
-            alt.Tooltip("share:Q", title="gap", format=".2e"),
+            alt.Tooltip("gap:Q", title="gap", format=".2e"),
         ],
     )
     return _layers(dots)

@@ -4,14 +4,15 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from operator import attrgetter
+from typing import Any, Self
 
 import numpy as np
 from attrs import evolve, frozen
 
-from bdes_framework._internal.arrays import FloatArray
+from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.distributions import student_quantile
-from bdes_framework.experiment.results import Curves, Run, RunBenchmark
+from bdes_framework.experiment.results import Run, RunBenchmark
 from bdes_framework.experiment.summary import (
     CellSummary,
     Estimate,
@@ -35,7 +36,7 @@ MAX_POINTS = 60
 MAX_SLOPE_NAME = 16
 """Characters of a policy's name beside its slope; the slope must not be cut off."""
 
-MIN_SHARE = 1e-12
+MIN_GAP = 1e-12
 """Gaps below this are drawn here: a logarithmic axis has no zero."""
 
 REGRET, REWARD = "regret", "reward"
@@ -74,6 +75,24 @@ class Standing:
         return self.behind.mean <= self.behind.half_width
 
 
+@frozen(eq=False)
+class Curve:
+    """The mean over replications at each checkpoint, and half its 95 % interval."""
+
+    checkpoints: IntArray
+    mean: FloatArray
+    half_width: FloatArray
+
+    @classmethod
+    def of(cls, checkpoints: IntArray, values: FloatArray) -> Self:
+        """Return the curve of ``values``, a row per replication."""
+        mean, n = values.mean(axis=0), len(values)
+        if n == 1:
+            return cls(checkpoints, mean, np.zeros_like(mean))
+        half = student_quantile(0.975, n - 1) * values.std(axis=0, ddof=1) / math.sqrt(n)
+        return cls(checkpoints, mean, half)
+
+
 Place = tuple[str, int]
 """An environment's label and a horizon."""
 
@@ -83,23 +102,50 @@ def _place(item: CellSummary | Result | RunBenchmark) -> Place:
 
 
 class RunData:
-    """A run's results, read once; its curves are read when asked for."""
+    """A run's results, each cell fetched once.
+
+    Attributes
+    ----------
+    cells : list[CellSummary]
+        The finished cells, failed ones included.
+    diagnostics : dict[tuple[str, str], list[str]]
+        Diagnostics as JSON, a text per cell, at the longest horizon that has a finished cell: by
+        policy and environment.
+    """
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.resolved: Mapping[str, Any] = run.resolved
-        self.records = run.cells()
-        self.results = summarise(self.records)
-        self.n_missing = run.n_cells - len(self.records)
-        self.n_failed = sum(record.error is not None for record in self.records)
+        self.cells: list[CellSummary] = []
+        self.diagnostics: dict[tuple[str, str], list[str]] = {}
+        self._curves: dict[tuple[str, str, int, str], Curve] = {}
+        self._read_cells()
+        self.results = summarise(self.cells)
+        self.n_missing = run.n_cells - len(self.cells)
+        self.n_failed = sum(cell.error is not None for cell in self.cells)
         self.policy_names = shown_names(result.policy for result in self.results)
         self.environment_names = shown_names(result.environment for result in self.results)
         self._tables: dict[Place, Mapping[str, Any]] = {
             (part["label"], part["horizon"]): part["table"]
             for part in self.resolved["config"]["environments"]
         }
-        self._records = grouped(self.records, _place)
+        self._cells = grouped(self.cells, _place)
         self._results = grouped((r for r in self.results if r.mean is not None), _place)
+
+    def _read_cells(self) -> None:
+        longest = 0
+        for cells, diagnostics, curves in self.run.groups():
+            self.cells += cells
+            environment, policy, horizon = cells[0].environment, cells[0].policy, cells[0].horizon
+            if horizon > longest:
+                longest, self.diagnostics = horizon, {}
+            if horizon == longest:
+                self.diagnostics[policy, environment] = diagnostics
+            if curves is not None:
+                place, rounds = (environment, policy, horizon), curves.checkpoints
+                self._curves[*place, REWARD] = Curve.of(rounds, curves.means / curves.checkpoints)
+                if curves.regret is not None:
+                    self._curves[*place, REGRET] = Curve.of(rounds, curves.regret)
 
     @property
     def policies(self) -> list[str]:
@@ -121,7 +167,7 @@ class RunData:
         ]
 
     def _has_regret(self, place: Place) -> bool:
-        return all(r.error is not None or r.regret is not None for r in self._records[place])
+        return all(r.error is not None or r.regret is not None for r in self._cells[place])
 
     def panel_name(self, environment: str, horizon: int) -> str:
         """Return what an environment at a horizon is called in charts."""
@@ -135,9 +181,13 @@ class RunData:
         """Return the results of one panel that have a mean, in the experiment's order."""
         return self._results[panel.environment, panel.horizon]
 
-    def records_of(self, panel: Panel) -> list[CellSummary]:
+    def cells_of(self, panel: Panel) -> list[CellSummary]:
         """Return the finished cells of one panel."""
-        return self._records[panel.environment, panel.horizon]
+        return self._cells[panel.environment, panel.horizon]
+
+    def curve_of(self, result: Result, measure: str) -> Curve:
+        """Return the mean curve of a result that has a mean."""
+        return self._curves[result.environment, result.policy, result.horizon, measure]
 
     def lam_of(self, environment: str, horizon: int) -> float | None:
         """Return the evolution rate an environment was given, if it has one."""
@@ -154,10 +204,10 @@ def curve_rows(data: RunData, panel: Panel, points: int = MAX_POINTS) -> list[Ro
     """Return mean curves with their 95 % intervals: a row per policy and checkpoint."""
     rows: list[Row] = []
     for result in data.results_of(panel):
-        curves = data.run.curves(panel.environment, result.policy, panel.horizon)
-        mean, half = _mean_and_half_width(curves, panel.measure)
-        columns = (curves.checkpoints, mean, mean - half, mean + half)
-        kept = _thinned(curves.checkpoints.size, points)
+        curve = data.curve_of(result, panel.measure)
+        mean, half = curve.mean, curve.half_width
+        columns = (curve.checkpoints, mean, mean - half, mean + half)
+        kept = _thinned(curve.checkpoints.size, points)
         rows += [
             _names(data, result) | dict(zip(("round", "value", "low", "high"), row, strict=True))
             for row in zip(*(column[kept].tolist() for column in columns), strict=True)
@@ -168,18 +218,6 @@ def curve_rows(data: RunData, panel: Panel, points: int = MAX_POINTS) -> list[Ro
 def _names(data: RunData, result: Result) -> Row:
     environment = data.environment_names[result.environment]
     return {"environment": environment, "policy": data.policy_names[result.policy]}
-
-
-def _mean_and_half_width(curves: Curves, measure: str) -> tuple[FloatArray, FloatArray]:
-    """Return the mean over replications at each checkpoint, and half its 95 % interval."""
-    has_regret = measure == REGRET and curves.regret is not None
-    values = curves.regret if has_regret else curves.means / curves.checkpoints
-    assert values is not None
-    mean = values.mean(axis=0)
-    n = len(values)
-    if n == 1:
-        return mean, np.zeros_like(mean)
-    return mean, student_quantile(0.975, n - 1) * values.std(axis=0, ddof=1) / math.sqrt(n)
 
 
 def _thinned(n: int, most: int) -> list[int]:
@@ -322,9 +360,9 @@ def _without_lam(label: str) -> str:
 def standings(data: RunData, panel: Panel) -> list[Standing]:
     """Return the policies of a panel, best first, with paired differences to the best."""
     paid: dict[str, dict[int, float]] = {}
-    for record in data.records_of(panel):
-        if record.total_mean is not None:
-            paid.setdefault(record.policy, {})[record.replication] = record.total_mean
+    for cell in data.cells_of(panel):
+        if cell.total_mean is not None:
+            paid.setdefault(cell.policy, {})[cell.replication] = cell.total_mean
     best, *others = sorted(data.results_of(panel), key=_negative_mean)
     first = Standing(best, None, is_best=bool(others))
     return [first, *(Standing(r, _behind(paid[best.policy], paid[r.policy])) for r in others)]
@@ -341,20 +379,18 @@ def _behind(best: Mapping[int, float], other: Mapping[int, float]) -> Estimate |
 
 
 def gap_rows(data: RunData) -> list[Row]:
-    """Return the widest proven gap per environment and horizon, as a share of the value."""
+    """Return the widest proven gap per environment and horizon."""
     places = grouped(data.run.benchmarks(), _place).values()
-    widest = [max(place, key=lambda record: record.gap) for place in places]
     return [
         {
-            "environment": data.environment_names.get(record.environment, record.environment),
-            "T": record.horizon,
-            "value": record.value,
-            "upper_bound": record.upper_bound,
-            "gap": record.gap,
-            "share": share,
-            "rounds": f"{record.horizon:,}",
-            "drawn_share": max(share, MIN_SHARE),
+            "environment": data.environment_names.get(widest.environment, widest.environment),
+            "T": widest.horizon,
+            "value": widest.value,
+            "upper_bound": widest.upper_bound,
+            "difference": widest.upper_bound - widest.value,
+            "gap": widest.gap,
+            "rounds": f"{widest.horizon:,}",
+            "drawn_gap": max(widest.gap, MIN_GAP),
         }
-        for record in widest
-        for share in [record.gap / record.value if record.value > 0 else 0.0]
+        for widest in (max(place, key=attrgetter("gap")) for place in places)
     ]

@@ -164,10 +164,10 @@ class Figures:
             "gap",
             lambda: charts.gap(self._data.horizons).properties(height=18 * len(rows)),
             rows,
-            [*fields, ("upper_bound", "upper bound"), ("share", "gap / benchmark")],
-            f"The proven gap of {len(rows)} benchmarks, as a share of their value; the"
-            f" widest is {max(row['share'] for row in rows):.1e}.",
-            also=("rounds", "drawn_share"),
+            [*fields, ("upper_bound", "upper bound"), ("gap", "gap")],
+            f"The proven gap of {len(rows)} benchmarks, as a share of the upper bound; the"
+            f" widest is {max(row['gap'] for row in rows):.1e}.",
+            also=("rounds", "drawn_gap"),
             zoom=False,
         )
         return [_option("all", part)]

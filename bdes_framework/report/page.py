@@ -17,6 +17,7 @@ from attrs import frozen
 
 from bdes_framework._internal.files import replace_text
 from bdes_framework._version import __version__
+from bdes_framework.errors import ConfigError
 from bdes_framework.experiment.file import Experiment
 from bdes_framework.report import tables
 from bdes_framework.report.data import RunData
@@ -79,7 +80,7 @@ def report_page(
             on_cell=lambda done, total: on_step("playing cells again", done, total),
         )
     on_step("reading curves", 0, 1)
-    fits = fit_slopes(data.records)
+    fits = fit_slopes(data.cells)
     figures = Figures(data, fits, paths.found)
     on_step("putting the page together", 0, 1)
     has_panels, has_regret = bool(data.panels()), tables.has_regret(data)
@@ -101,7 +102,7 @@ def report_page(
         has_regret=has_regret,
         facts=tables.facts(data),
         command=_command(settings),
-        experiment=_experiment_text(data),
+        experiment=_experiment_text(data, settings.experiment),
         run_tables=tables.run_tables(data),
         figures=figures,
         standings=tables.standings_table(data),
@@ -113,10 +114,10 @@ def report_page(
     )
 
 
-def _experiment_text(data: RunData) -> str:
+def _experiment_text(data: RunData, given: Experiment | Path | None) -> str:
     try:
-        text = (data.run.folder / "experiment.toml").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        text = given.text if isinstance(given, Experiment) else data.run.experiment_text
+    except ConfigError:
         return "The run's folder has no experiment.toml that can be read."
     return "\n".join(clipped(line, 400) for line in text[:100_000].splitlines())
 

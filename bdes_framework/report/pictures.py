@@ -117,7 +117,7 @@ class _Pictures:
 
     def loglog(self) -> Drawn:
         data, policies = self._data, self._policies
-        fits = fit_slopes(data.records)
+        fits = fit_slopes(data.cells)
         environments = [e for e in self._environments if any(place == e for place, _ in fits)]
         if not environments:
             raise NothingToShowError(

@@ -30,13 +30,13 @@ class SlopeFit:
         return math.exp(self.intercept + self.slope * math.log(horizon))
 
 
-def fit_slopes(records: Sequence[CellSummary]) -> dict[tuple[str, str], SlopeFit]:
+def fit_slopes(cells: Sequence[CellSummary]) -> dict[tuple[str, str], SlopeFit]:
     """Return a fit by environment and policy, where two horizons have positive mean regret."""
     groups: dict[tuple[str, str], dict[int, dict[int, float]]] = {}
-    for record in records:
-        if record.regret is not None:
-            by_horizon = groups.setdefault((record.environment, record.policy), {})
-            by_horizon.setdefault(record.horizon, {})[record.replication] = record.regret
+    for cell in cells:
+        if cell.regret is not None:
+            by_horizon = groups.setdefault((cell.environment, cell.policy), {})
+            by_horizon.setdefault(cell.horizon, {})[cell.replication] = cell.regret
     fits = {key: _fit(by_horizon) for key, by_horizon in groups.items()}
     return {key: fit for key, fit in fits.items() if fit is not None}
 

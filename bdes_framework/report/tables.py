@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from bdes_framework._internal.numbers import is_number
 from bdes_framework.experiment.summary import Estimate
 from bdes_framework.report.data import REGRET, RunData, Standing, gap_rows, promise_of, standings
 from bdes_framework.report.labels import MAX_TEXT
@@ -24,6 +25,8 @@ MEANINGS = {
     "DES regret ± 95 %": "Expected reward lost against the best sequence",
     "Of OPT": "Expected reward as a share of the benchmark's",
     "Reward/round": "Mean expected reward per round",
+    "Difference": "By how much regret can be too low at most",
+    "Gap": "The difference as a share of the upper bound",
     "Behind best ± 95 %": "Paired by replication: the same random draws for both",
 }
 
@@ -76,7 +79,7 @@ def facts(data: RunData) -> dict[str, str]:
     revealed = [name for name, is_known in known.items() if is_known]
     benchmark = config["benchmark"] or "none"
     return {
-        "cells finished": f"{len(data.records):,} of {data.run.n_cells:,}",
+        "cells finished": f"{len(data.cells):,} of {data.run.n_cells:,}",
         "seed": str(config["seed"]),
         "replications": f"{config['replications']:,}",
         "horizons T": ", ".join(f"{horizon:,}" for horizon in config["horizons"]),
@@ -231,18 +234,18 @@ def slope_table(data: RunData, fits: Mapping[tuple[str, str], SlopeFit]) -> Tabl
 
 def gap_table(data: RunData) -> Table:
     """Return by how much regret may be understated: benchmarks and their upper bounds."""
-    forms = {"T": ",d", "value": ",.2f", "upper_bound": ",.2f", "gap": ",.2g", "share": ".1e"}
+    forms = {"T": ",d", "value": ",.2f", "upper_bound": ",.2f", "difference": ",.2g", "gap": ".1e"}
     rows = [
         [row["environment"], *(number(row[column], form) for column, form in forms.items())]
         for row in gap_rows(data)[:MAX_ROWS]
     ]
-    headings = ["Environment", "T", "Benchmark", "Upper bound", "Gap", "Gap / benchmark"]
-    return Table("Benchmarks and their proven upper bounds", headings, rows)
+    headings = ["Environment", "T", "Benchmark", "Upper bound", "Difference", "Gap"]
+    return Table("Benchmarks and their proven upper bounds", headings, rows, meanings=MEANINGS)
 
 
 def failure_table(data: RunData) -> Table:
     """Return which cells failed and how."""
-    failed = [record for record in data.records if record.error is not None]
+    failed = [cell for cell in data.cells if cell.error is not None]
     rows: list[TableRow] = [
         [
             data.policy_names[r.policy],
@@ -262,11 +265,10 @@ def diagnostics_table(data: RunData) -> Table:
     """Return the diagnostics of policies over replications, at the last horizon."""
     groups: dict[tuple[str, str, str], list[object]] = {}
     last = data.horizons[-1] if data.horizons else 0
-    for row in data.run.rows():
-        if row["horizon"] == last and row["error"] is None:
-            for name, value in json.loads(str(row["diagnostics"])).items():
-                key = str(row["policy"]), str(row["environment"]), str(name)
-                groups.setdefault(key, []).append(value)
+    for place, texts in data.diagnostics.items():
+        for text in texts:
+            for name, value in json.loads(text).items():
+                groups.setdefault((*place, name), []).append(value)
     rows: list[TableRow] = [
         [
             data.policy_names[policy],
@@ -306,8 +308,7 @@ def _plain(value: object) -> str:
 def _numbers(value: object) -> list[float] | None:
     """Return the numbers in a value; None if it holds anything else."""
     given = value if isinstance(value, list) else [value]
-    found = [float(x) for x in given if isinstance(x, int | float) and not isinstance(x, bool)]
-    return found if len(found) == len(given) else None
+    return list(map(float, given)) if all(map(is_number, given)) else None
 
 
 def _range(column: Sequence[float]) -> str:

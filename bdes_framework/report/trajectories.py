@@ -61,7 +61,7 @@ def replay_trajectories(
     except BdesError as error:
         trajectories.reasons.append(one_line(str(error)))
         return trajectories
-    finished = [record for record in data.records if record.error is None]
+    finished = [cell for cell in data.cells if cell.error is None]
     stored = {(r.environment, r.policy, r.horizon, r.replication): r for r in finished}
     known = data.run.keys()
     cells = [cell for cell in loaded.cells if cell.key in known and _place(cell) in stored]

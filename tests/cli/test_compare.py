@@ -21,8 +21,9 @@ def run(folder: Path, name: str, *changes: tuple[str, str]) -> Path:
     return run_demo(folder, name).folder
 
 
-def compared(first: Path, second: Path) -> Result:
-    return CliRunner().invoke(bdes, ["compare", str(first), str(second)], env={"COLUMNS": "160"})
+def compared(first: Path, second: Path, columns: int = 160) -> Result:
+    environment = {"COLUMNS": str(columns)}
+    return CliRunner().invoke(bdes, ["compare", str(first), str(second)], env=environment)
 
 
 def rows(done: Result) -> list[tuple[str, str, str]]:
@@ -47,6 +48,16 @@ def test_equal_environments_are_paired(folder: Path) -> None:
     assert "policy 'x' has other parameters in the second run" in done.stderr
     assert "policy 'mine'" not in done.stderr
     assert "left out" not in done.stderr
+
+
+def test_labels_are_whole_at_80_columns(folder: Path) -> None:
+    changes = ("[10, 50]", "[100000]"), (UNIFORM, f'{UNIFORM}\nlabel = "uniform-on-all-arms"')
+    one, two = (run(folder, name, *changes) for name in ("one", "two"))
+    done = compared(one, two, columns=80)
+    for words in ("Environment", "bernoulli", "uniform-on-all-arms", "Difference"):
+        assert words in done.stdout
+    assert done.stdout.split().count("±") == 7  # of the heading, and of three means in two rows
+    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

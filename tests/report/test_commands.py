@@ -1,10 +1,15 @@
 """``bdes report`` and ``bdes plot``: what they write, and their errors."""
 
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bdes_framework.experiment.store import Store
 from tests.support.command import bdes
+from tests.support.reports import make_run
 
 PLOT = "plot --chart"
 
@@ -15,6 +20,38 @@ def test_report_is_written_again_at_its_path(plain: Path) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (0, "run/report.html\n", "")
     assert "<title>plain</title>" in (plain / "report.html").read_text()
     assert not list(plain.glob("*.tmp"))
+
+
+@pytest.mark.parametrize(
+    ("command", "n_runs"),
+    [
+        ("run experiment.toml --out new --engine serial --report", 1),
+        ("report run --paths 1", 1),
+        ("plot run --chart regret -o x.svg", 1),
+        ("compare run run", 2),
+    ],
+)
+def test_cells_and_files_are_read_once(
+    command: str, n_runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run(tmp_path)
+    reads: Counter[object] = Counter()
+
+    def counted(read: Callable[..., Any]) -> Callable[..., Any]:
+        def read_counted(of: Any, *arguments: Any, **more: Any) -> Any:
+            reads[arguments[0] if isinstance(of, Store) else of.absolute()] += 1
+            return read(of, *arguments, **more)
+
+        return read_counted
+
+    for owner, name in ((Store, "result"), (Path, "read_text"), (Path, "read_bytes")):
+        monkeypatch.setattr(owner, name, counted(getattr(owner, name)))
+    assert bdes(*command.split(), cwd=tmp_path).returncode == 0
+    cells = {key: n for key, n in reads.items() if isinstance(key, str)}
+    files = {f: n for f, n in reads.items() if isinstance(f, Path) and f.is_relative_to(tmp_path)}
+    assert len(cells) == 30
+    assert files
+    assert {*cells.values(), *files.values()} == {n_runs}
 
 
 def test_report_keeps_foreign_files_unless_asked(plain: Path, tmp_path: Path) -> None:
@@ -49,7 +86,7 @@ def test_missing_extra_is_named(
         ("regret", ["round", "etc"]),
         ("loglog", ["horizon T (rounds)", "etc"]),
         ("path", ["share of pulls"]),
-        ("gap", ["proven gap / benchmark"]),
+        ("gap", ["proven gap / upper bound"]),
     ],
 )
 def test_plot_names_axes_in_svg(chart: str, words: list[str], plain: Path, tmp_path: Path) -> None:

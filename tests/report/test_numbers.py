@@ -30,12 +30,12 @@ T_4 = 2.776445
 
 def fit_regret(regret: dict[int, list[float]]) -> SlopeFit | None:
     """Return the fit of one policy by its regret at each horizon, a value per replication."""
-    records = [
+    cells = [
         CellSummary("e", "p", t, k, 1.0, 1.0, regret=value)
         for t, values in regret.items()
         for k, value in enumerate(values)
     ]
-    return fit_slopes(records).get(("e", "p"))
+    return fit_slopes(cells).get(("e", "p"))
 
 
 def replay(data: RunData, n: int = 1, experiment: Path | None = None) -> Trajectories:
@@ -73,10 +73,10 @@ def test_standings_are_paired_by_replication(data: RunData) -> None:
 
 
 def test_slopes_are_least_squares_lines(data: RunData) -> None:
-    fits = fit_slopes(data.records)
+    fits = fit_slopes(data.cells)
     for policy in ("ucb1", "etc"):
-        records = [r for r in data.records if r.policy == policy]
-        means = [np.mean([r.regret for r in records if r.horizon == t]) for t in data.horizons]
+        cells = [r for r in data.cells if r.policy == policy]
+        means = [np.mean([r.regret for r in cells if r.horizon == t]) for t in data.horizons]
         slope, intercept = np.polyfit(np.log(data.horizons), np.log(means), 1)
         fit = fits["bernoulli", policy]
         assert fit.slope == pytest.approx(slope)
@@ -130,7 +130,8 @@ def test_gap_is_the_one_the_planner_proved(data: RunData) -> None:
     for row in gap_rows(data):
         plan = load_plugins().planner("certified").plan(instance, row["T"])
         assert row["value"] == pytest.approx(plan.value)
-        assert row["gap"] == pytest.approx(plan.upper_bound - plan.value, abs=1e-6)
+        assert row["gap"] == pytest.approx(plan.gap, abs=1e-9)
+        assert row["difference"] == pytest.approx(plan.upper_bound - plan.value, abs=1e-6)
 
 
 def test_trajectory_bins_sum_to_the_cell(data: RunData) -> None:
@@ -159,7 +160,7 @@ def test_replay_shows_only_what_is_the_run_s(
     changed = tmp_path / "changed.toml"
     changed.write_text(PLAIN.replace("lam = 0.3", "lam = 0.4"))
     other_file = replay(data, experiment=changed)
-    data.records = [evolve(record, total_mean=-1.0) for record in data.records]
+    data.cells = [evolve(cell, total_mean=-1.0) for cell in data.cells]
     local_modules = replay(hostile_data)
     for paths, reason in (
         (other_file, "no longer what this run was made with"),
@@ -183,7 +184,7 @@ def test_spread_labels_stay_apart_and_on_axis() -> None:
 
 def test_slope_labels_stay_apart_and_whole(hostile_data: RunData) -> None:
     label = next(iter(hostile_data.environment_names))
-    fits = fit_slopes(hostile_data.records)
+    fits = fit_slopes(hostile_data.cells)
     rows = loglog_rows(hostile_data, label, fits, hostile_data.policies)
     bars = [row[end] for row in rows if row["kind"] == "mean" for end in ("drawn_low", "high")]
     decades = math.ceil(math.log10(max(bars))) - math.floor(math.log10(min(bars)))
@@ -197,9 +198,9 @@ def test_slope_labels_stay_apart_and_whole(hostile_data: RunData) -> None:
 def test_lam_rows_share_one_measure_per_axis(hostile_data: RunData) -> None:
     assert {row["measure"] for row in lam_rows(hostile_data)} == {"regret"}
     # As if the benchmark of one lam had failed at the longer horizon.
-    records = hostile_data.records_of(hostile_data.panels()[0])
-    assert records[0].horizon == 2000
-    records[:] = [evolve(record, regret=None) for record in records]
+    cells = hostile_data.cells_of(hostile_data.panels()[0])
+    assert cells[0].horizon == 2000
+    cells[:] = [evolve(cell, regret=None) for cell in cells]
     rows = lam_rows(hostile_data)
     measures = {(row["horizon"], row["measure"]) for row in rows}
     assert measures == {(2000, "reward"), (200, "regret")}

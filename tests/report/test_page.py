@@ -85,7 +85,7 @@ def test_tables_show_results_and_slopes(plain_page: Page, data: RunData) -> None
     assert top[3].startswith(f"{result.regret.mean:,.1f} ± ")
     assert top[-1] == "best"
     slopes = plain_page.tables["Log-log slopes of mean regret over horizons"][1:]
-    fits = fit_slopes(data.records)
+    fits = fit_slopes(data.cells)
     assert [float(row[2]) for row in slopes] == [
         pytest.approx(fits["bernoulli", row[1]].slope, abs=0.005) for row in slopes
     ]

@@ -55,7 +55,7 @@ def make_run(folder: Path, text: str = PLAIN) -> Path:
 
 def totals(data: RunData, policy: str, horizon: int) -> list[float]:
     return [
-        record.total_mean or 0.0
-        for record in data.records
-        if record.policy == policy and record.horizon == horizon
+        cell.total_mean or 0.0
+        for cell in data.cells
+        if cell.policy == policy and cell.horizon == horizon
     ]
