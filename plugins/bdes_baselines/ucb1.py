@@ -43,9 +43,9 @@ class Ucb1Config:
 
 @frozen
 class WideUcbConfig(Ucb1Config):
-    """UCB with radii enlarged for the drift of the state, for slow states (the paper's remark
-    "EXP3.P versus UCB" in Section 4).
+    """UCB with radii enlarged for the drift of the state, for slow states.
 
+    The paper's remark "EXP3.P versus UCB" in Section 4.
     Plays every arm once, in order, and then the arm with the highest
     mean + sqrt(exploration · ln t / n) + min(1, lam · age), where n counts the arm's plays, t
     all plays so far, and age is how many rounds ago the arm's plays were, on average. Ties

@@ -18,9 +18,9 @@ from bdes_policies.exploration.tuning import Lengths, Tuning
 
 @frozen
 class EtcConfig(ExploreThenCommitConfig):
-    """Explore then commit, for a known replenishing arm (the paper's Algorithm 2,
-    "B-DES general lam, known i_R", with Theorem 3.1).
+    """Explore then commit, for a known replenishing arm.
 
+    The paper's Algorithm 2, "B-DES general lam, known i_R", with Theorem 3.1.
     For each arm i, M times: N_R pulls of the replenishing arm, then one of i; their mean is
     r_hat. For each arm i: N pulls of it, then M more, whose mean is v_hat; b_hat =
     v_hat/r_hat. Then a plan for the estimates is played to the end.

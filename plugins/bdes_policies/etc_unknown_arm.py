@@ -25,9 +25,9 @@ _BLOCKS = 4096
 
 @frozen
 class EtcUnknownArmConfig(ExploreThenCommitConfig):
-    """Explore then commit, with no replenishing arm known (the paper's Algorithm 5,
-    "B-DES general lam, unknown i_R", with Theorem B.3).
+    """Explore then commit, with no replenishing arm known.
 
+    The paper's Algorithm 5, "B-DES general lam, unknown i_R", with Theorem B.3.
     For each arm i, M times: N pulls of a benchmark arm z, then one of i; the mean over
     random z is r_hat, which goes to b_bar·r_i, with b_bar the mean of all b. For each arm
     i: N pulls of it, then M more, whose mean is v_hat; b_hat = v_hat/r_hat goes to

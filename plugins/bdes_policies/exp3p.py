@@ -24,9 +24,11 @@ from bdes_framework import (
 
 @frozen
 class Exp3pConfig:
-    """EXP3.P, for slow states (the paper's Algorithm 6, with Theorem 4.1; Auer, Cesa-Bianchi,
-    Freund, Schapire: The Nonstochastic Multiarmed Bandit Problem, SIAM Journal on Computing
-    32, 2002, in the form of Bubeck and Cesa-Bianchi's survey of 2012).
+    """EXP3.P, for slow states: exponential weights with a bonus for arms rarely drawn.
+
+    The paper's Algorithm 6, with Theorem 4.1; by Auer, Cesa-Bianchi, Freund and Schapire (The
+    Nonstochastic Multiarmed Bandit Problem, SIAM Journal on Computing 32, 2002), in the form of
+    Bubeck and Cesa-Bianchi's survey of 2012.
 
     Draws arm i with p_i = (1 - gamma)·exp(eta·G_i)/sum_k exp(eta·G_k) + gamma/K. Then every
     G_i grows by beta/p_i, and that of the arm drawn also by reward/p_i. With eta =

@@ -30,8 +30,10 @@ _MAX_PAIRS_SHOWN = 1000
 
 @frozen
 class StickyConfig:
-    """Batched elimination over meta-arms, for lam near 1 (the paper's Algorithms 3 and 4,
-    "Smart Meta-Arm Switch Exploration" and "Batched B-DES for Sticky Arms", with Theorem 5.1).
+    """Batched elimination over meta-arms, for lam near 1.
+
+    The paper's Algorithms 3 and 4, "Smart Meta-Arm Switch Exploration" and "Batched B-DES for
+    Sticky Arms", with Theorem 5.1.
 
     A meta-arm is a pair of arms played in turn. Batch beta plays each active meta-arm
     floor(w^beta) times, w = T^(1/B), in an order with at most K switches: after one pull

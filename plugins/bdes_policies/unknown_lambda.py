@@ -17,8 +17,9 @@ from bdes_policies.exploration.tuning import Tuning, exploration_budget
 
 @frozen
 class UnknownLambdaConfig:
-    """Detects slow states, else estimates lam by doubling, then explores and commits (the
-    paper's Algorithms 7 and 8, "B-DES Unknown General lam" and "B-DES Unknown lam").
+    """Detects slow states, else estimates lam by doubling, then explores and commits.
+
+    The paper's Algorithms 7 and 8, "B-DES Unknown General lam" and "B-DES Unknown lam".
 
     Test, with n = (T/K)^(2/3): for each arm i, 2n pulls, whose last n give mu_i; for a random
     arm j and each other arm i, 3n pairs i, j, whose last 2n give mu_ij, the mean reward of
