@@ -194,6 +194,9 @@ def test_more_confidence_widens_intervals() -> None:
         for name in ("lam_interval", "ratio_interval"):
             (low, high), (lower, higher) = getattr(inner, name), getattr(outer, name)
             assert lower < low < high < higher
+    for confidence in (0.0, 1.0, 95, math.nan):
+        with pytest.raises(InvalidValueError, match="confidence"):
+            calibrate_rate(noisy_curve(6), confidence=confidence)
 
 
 def fits_of_clicks(
@@ -237,7 +240,7 @@ def test_most_curves_without_effect_are_rejected(estimate_noise: bool) -> None:
     assert len(fits_of_clicks(0.2, 1.0, 0.06, 100, estimate_noise=estimate_noise)) <= 5
 
 
-def test_dispersion_shows_understated_noise() -> None:
+def test_dispersion_shows_noise_or_another_form() -> None:
     right = noisy_curve(7)
     understated = CtrCurve(UNEVEN, right.levels, WEIGHTS * 100)
     fit = calibrate_rate(understated)
@@ -248,9 +251,6 @@ def test_dispersion_shows_understated_noise() -> None:
     assert np.sum(estimated.residuals**2) == pytest.approx(right.times.size - 3)
     honest = calibrate_rate(right, estimate_noise=True)
     assert estimated.lam_interval == pytest.approx(honest.lam_interval, rel=1e-6)
-
-
-def test_dispersion_shows_a_curve_of_another_form() -> None:
     times = np.arange(0, 30.0)
     s_shaped = 0.1 + 0.2 / (1 + np.exp(0.6 * (times - 12)))
     fit = calibrate_rate(CtrCurve(times, s_shaped, impressions=np.full(30, 20_000)))
@@ -336,13 +336,11 @@ def test_extreme_levels_are_rejected(scale: float) -> None:
             calibrate_rate(curve)
 
 
-@pytest.mark.parametrize("scale", [1e29, 1e-27])
-def test_levels_just_within_bounds_are_fitted(scale: float) -> None:
-    fit = calibrate_rate(CtrCurve(UNEVEN, scale * exact_levels(UNEVEN, 0.2, 0.4)))
-    assert fit.lam == pytest.approx(0.2, abs=1e-6)
-
-
-def test_three_measurements_do_with_known_noise() -> None:
+def test_levels_just_within_bounds_are_fitted() -> None:
+    for scale in (1e29, 1e-27):
+        fit = calibrate_rate(CtrCurve(UNEVEN, scale * exact_levels(UNEVEN, 0.2, 0.4)))
+        assert fit.lam == pytest.approx(0.2, abs=1e-6)
+    # Of three measurements, if their noise is known.
     fit = calibrate_rate(CtrCurve([0, 3, 20], exact_levels([0, 3, 20], 0.2, 0.4), [1e6] * 3))
     assert fit.lam == pytest.approx(0.2)
     assert fit.dispersion is None
@@ -372,12 +370,6 @@ def test_a_malformed_curve_is_rejected(columns: dict[str, list[float]], reason: 
     with pytest.raises(InvalidValueError, match=reason) as caught:
         CtrCurve(**columns)
     assert not isinstance(caught.value, UnidentifiedCurveError)
-
-
-@pytest.mark.parametrize("confidence", [0.0, 1.0, 95, math.nan])
-def test_a_confidence_out_of_range_is_rejected(confidence: float) -> None:
-    with pytest.raises(InvalidValueError, match="confidence"):
-        calibrate_rate(noisy_curve(1), confidence=confidence)
 
 
 def test_a_curve_keeps_its_own_numbers() -> None:

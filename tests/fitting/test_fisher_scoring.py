@@ -21,12 +21,8 @@ def test_fisher_scoring_finds_the_maximum(start: float, stop_damped: bool) -> No
     rules = ScoringRules(max_steps=200, tolerance=1e-12, stop_damped=stop_damped)
     found = fisher_scoring(evaluate(np.full(2, start)), evaluate, np.add, rules)
     np.testing.assert_allclose(found.theta, 1, rtol=1e-4)
-
-
-def test_a_fixed_coordinate_stays() -> None:
-    rules = ScoringRules(max_steps=50, tolerance=1e-12)
-    found = fisher_scoring(evaluate(np.full(2, 0.3)), evaluate, np.add, rules, fixed=1)
-    np.testing.assert_allclose(found.theta, [1, 0.3], rtol=1e-4)
+    found = fisher_scoring(evaluate(np.full(2, start)), evaluate, np.add, rules, fixed=1)
+    np.testing.assert_allclose(found.theta, [1, start], rtol=1e-4)
 
 
 def test_max_steps_limit_the_evaluations() -> None:

@@ -222,10 +222,16 @@ def test_an_open_file_is_read_and_left_open() -> None:
         bdes.read_log(io.StringIO("arm,reward\n0,1\n"))  # type: ignore[arg-type]
 
 
-def test_unused_columns_are_reported(tmp_path: Path) -> None:
-    unused: list[str] = []
-    read(tmp_path, ",arm, user ,reward,when\n0,0,a,1,7\n", None, on_unused=unused.extend)
+def test_progress_and_unused_columns_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "CSV_CHUNK", 2)
+    rows, unused, seen = "0,0,a,1,7\n" * 10, list[str](), list[float]()
+    calls = {"on_unused": unused.extend, "on_progress": seen.append}
+    read(tmp_path, ",arm, user ,reward,when\n" + rows, None, **calls)
     assert unused == ["(unnamed)", "user", "when"]
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -278,14 +284,6 @@ def test_no_temporary_folder_is_reported(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     with pytest.raises(bdes.InvalidValueError, match=r"cannot keep the rows in .*nowhere: No such"):
         bdes.read_log(io.BytesIO(b"arm,reward\na,1\n"))
-
-
-def test_progress_goes_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "CSV_CHUNK", 2)
-    seen: list[float] = []
-    read(tmp_path, "arm,reward\n" + "0,1\n" * 10, None, on_progress=seen.append)
-    assert seen == sorted(seen)
-    assert seen[-1] == 1.0
 
 
 def test_users_of_one_hash_are_still_two(tmp_path: Path) -> None:
