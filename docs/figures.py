@@ -14,6 +14,7 @@ import numpy as np
 from attrs import evolve
 
 from bdes_framework import Instance, Schedule, load_plugins, run_experiment
+from bdes_framework.report.charts import BLUE, GREEN, ORANGE, SKY, VERMILION
 from bdes_framework.report.data import RunData
 from bdes_framework.report.pictures import Choice, picture, save
 from tests.support.snippets import snippets_of
@@ -28,8 +29,6 @@ SCHEDULES = {
     "two of quality, then click-bait": [1, 1, 0],
 }
 STYLE: dict[str, Any] = {"font": "sans-serif", "background": "white"}
-# Okabe and Ito's palette, which colour-blind people can tell apart.
-RED, BLUE, GREEN, ORANGE, SKY = "#D55E00", "#0072B2", "#009E73", "#E69F00", "#56B4E9"
 
 
 def click_bait() -> alt.HConcatChart:
@@ -46,7 +45,7 @@ def click_bait() -> alt.HConcatChart:
         ]
     colour = alt.Color(
         "schedule:N",
-        scale=alt.Scale(domain=list(SCHEDULES), range=[RED, BLUE, GREEN]),
+        scale=alt.Scale(domain=list(SCHEDULES), range=[VERMILION, BLUE, GREEN]),
         legend=alt.Legend(orient="bottom", title=None, labelLimit=300),
     )
     x = alt.X("round:Q", title="round", scale=alt.Scale(domain=[1, PULLS]))
@@ -80,7 +79,7 @@ def feed() -> alt.VConcatChart:
         )
     ]
     base = alt.Chart(alt.InlineData(values=rows, name="feeds"))
-    colours = alt.Scale(domain=TYPES, range=[RED, ORANGE, SKY, BLUE])
+    colours = alt.Scale(domain=TYPES, range=[VERMILION, ORANGE, SKY, BLUE])
     top, bottom = (alt.Legend(orient=side, title=None) for side in ("top", "bottom"))
     slots = base.mark_rect(stroke="white").encode(
         x=alt.X("slot:O", title=None, axis=None),
@@ -120,7 +119,7 @@ def calibration() -> alt.TopLevelMixin:
         ]
     x = alt.X("exposures:Q", title="exposures so far")
     y = alt.Y("ctr:Q", title=CTR, axis=alt.Axis(format=".1%"))
-    scale = alt.Scale(domain=["loud", "calm"], range=[RED, BLUE])
+    scale = alt.Scale(domain=["loud", "calm"], range=[VERMILION, BLUE])
     colour = alt.Color("ad:N", scale=scale, legend=None)
     ends = [lines[len(lines) // 2 - 1], lines[-1]]
     measured, fitted, names = (

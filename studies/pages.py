@@ -10,10 +10,6 @@ import numpy as np
 from bdes_framework import FloatArray, IntArray
 from bdes_framework.experiment.summary import loglog_line
 
-# Okabe and Ito's palette, which colour-blind people can tell apart.
-ORANGE, SKY, GREEN, BLUE = "#E69F00", "#56B4E9", "#009E73", "#0072B2"
-VERMILION, PURPLE, BLACK = "#D55E00", "#CC79A7", "#000000"
-
 
 def table(rows: Iterable[Mapping[str, str]]) -> str:
     """Return a Markdown table of rows by heading."""

@@ -11,17 +11,8 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from studies.pages import (
-    BLACK,
-    BLUE,
-    GREEN,
-    PURPLE,
-    VERMILION,
-    chart_data,
-    heights_apart,
-    on_white,
-    table,
-)
+from bdes_framework.report.charts import BLACK, BLUE, GREEN, PURPLE, VERMILION
+from studies.pages import chart_data, heights_apart, on_white, table
 from studies.regimes import (
     ALLOWED_EXCESS,
     CASES,

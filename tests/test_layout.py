@@ -1,4 +1,4 @@
-"""The layout of the tests: what they share lies in tests/support."""
+"""The layout of the tree: what several modules share is defined once."""
 
 import ast
 from pathlib import Path
@@ -18,6 +18,13 @@ def imported(path: Path) -> set[str]:
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
             assert node.level == 0, f"{path}: a relative import"
     return found
+
+
+def test_palette_is_defined_in_one_module() -> None:
+    folders = ("bdes_framework", "plugins", "docs", "studies", "examples", "benchmarks")
+    files = [file for folder in folders for file in (REPOSITORY / folder).rglob("*.py")]
+    found = [file.name for file in files if "#0072B2" in file.read_text(encoding="utf-8")]
+    assert found == ["charts.py"]
 
 
 def test_no_test_module_imports_another() -> None:

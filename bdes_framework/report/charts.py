@@ -25,11 +25,11 @@ LAM_PADDING = 14
 """Room beside the first and last lam, so that their bars are not on the axis, in pixels."""
 
 # Okabe and Ito's palette: distinguishable without seeing all colours.
-LIGHT_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"]
-LIGHT_COLOURS += ["#E69F00", "#56B4E9", "#000000", "#8A8A8A"]
+BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+ORANGE, SKY, BLACK = "#E69F00", "#56B4E9", "#000000"
+LIGHT_COLOURS = [BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK, "#8A8A8A"]
 # Lighter where the original would drown in a dark page; yellow, too faint on white, in its place.
-DARK_COLOURS = ["#4BA3DE", "#F0803C", "#2BC394", "#DE9CC4"]
-DARK_COLOURS += ["#E69F00", "#9BD3F5", "#F0E442", "#B4B4B4"]
+DARK_COLOURS = ["#4BA3DE", "#F0803C", "#2BC394", "#DE9CC4", ORANGE, "#9BD3F5", "#F0E442", "#B4B4B4"]
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3]]
 """With more policies than colours the colours come round again, dashed."""
 

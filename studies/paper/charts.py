@@ -6,18 +6,8 @@ import altair as alt
 from attrs import asdict
 
 from bdes_framework import Instance
-from studies.pages import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILION,
-    chart_data,
-    heights_apart,
-    on_white,
-)
+from bdes_framework.report.charts import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from studies.pages import chart_data, heights_apart, on_white
 from studies.paper.measure import FigureRow, HeadlineRow, TableRow
 
 POLICIES = {
