@@ -58,11 +58,6 @@ class Exp3Config:
     )
 
 
-def best_exploration(n_arms: int, horizon: int) -> float:
-    """Return the gamma that minimises the paper's regret bound; 0 for a single arm."""
-    return min(1.0, math.sqrt(n_arms * math.log(n_arms) / ((math.e - 1.0) * horizon)))
-
-
 class _State(NamedTuple):
     """Arrays of the compiled functions; ask and tell pass them one by one, which is faster."""
 
@@ -217,6 +212,7 @@ class Exp3:
 
 def build(config: Exp3Config, context: PolicyContext) -> Exp3:
     """Build the policy."""
-    problem = context.problem
-    gamma = config.gamma or best_exploration(problem.n_arms, problem.horizon)
-    return Exp3(problem.n_arms, float(gamma), context.rng)
+    n_arms, horizon = context.problem.n_arms, context.problem.horizon
+    suggested = math.sqrt(n_arms * math.log(n_arms) / ((math.e - 1.0) * horizon))
+    gamma = min(1.0, suggested) if config.gamma is None else float(config.gamma)
+    return Exp3(n_arms, gamma, context.rng)

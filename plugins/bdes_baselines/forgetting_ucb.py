@@ -1,8 +1,4 @@
-"""Upper confidence bounds that forget: old rewards count less and less, or not at all.
-
-Both are by Garivier and Moulines (On Upper-Confidence Bound Policies for Switching Bandit
-Problems, ALT 2011; arXiv 0805.3415).
-"""
+"""Upper confidence bounds that forget: old rewards count less and less, or not at all."""
 
 import math
 from typing import NamedTuple
@@ -82,11 +78,6 @@ class DiscountedUcbConfig(_ForgettingConfig):
     )
 
 
-def best_discount(bound: float, changes: int, horizon: int) -> float:
-    """Return the discount that the paper's theorem suggests, but at least 1/2."""
-    return max(1.0 - math.sqrt(changes / horizon) / (4.0 * bound), 0.5)
-
-
 class _Discounted(NamedTuple):
     """Arrays of the compiled functions; ask and tell pass them one by one, which is faster."""
 
@@ -163,7 +154,8 @@ class DiscountedUcb:
 def build_discounted_ucb(config: DiscountedUcbConfig, context: PolicyContext) -> DiscountedUcb:
     """Build the policy ``discounted-ucb``."""
     problem = context.problem
-    gamma = config.gamma or best_discount(config.B, config.changes, problem.horizon)
+    suggested = 1.0 - math.sqrt(config.changes / problem.horizon) / (4.0 * config.B)
+    gamma = config.gamma or max(suggested, 0.5)
     return DiscountedUcb(problem.n_arms, float(config.B), float(config.xi), float(gamma))
 
 
@@ -186,12 +178,6 @@ class SlidingWindowUcbConfig(_ForgettingConfig):
     """
 
     tau: int | None = field(default=None, validator=optional([validate_integer, ge(1)]))
-
-
-def best_window(bound: float, changes: int, n_arms: int, horizon: int) -> int:
-    """Return the window that the paper's theorem suggests, but at least one round per arm."""
-    window = 2.0 * bound * math.sqrt(horizon * math.log(horizon) / changes)
-    return max(math.ceil(min(window, float(horizon))), n_arms)
 
 
 class _Window(NamedTuple):
@@ -305,5 +291,6 @@ def build_sliding_window_ucb(
     """Build the policy; a window beyond the horizon is cut to it, which changes nothing."""
     problem = context.problem
     n_arms, horizon = problem.n_arms, problem.horizon
-    tau = config.tau or best_window(config.B, config.changes, n_arms, horizon)
+    suggested = 2.0 * config.B * math.sqrt(horizon * math.log(horizon) / config.changes)
+    tau = config.tau or max(math.ceil(min(suggested, float(horizon))), n_arms)
     return SlidingWindowUcb(n_arms, float(config.B), float(config.xi), min(tau, horizon))

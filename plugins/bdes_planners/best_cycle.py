@@ -6,7 +6,6 @@ from attrs.validators import ge
 
 from bdes_framework import (
     AffineEffect,
-    DiagnosticValue,
     FloatArray,
     Instance,
     IntArray,
@@ -19,7 +18,7 @@ from bdes_framework import (
     pareto_arms,
     repeat_effect,
 )
-from bdes_planners.bounds import potential_bound
+from bdes_planners.bounds import simply_bounded_plan
 
 
 @compiled
@@ -103,11 +102,5 @@ class BestCycle:
             if total > highest * (1 + 1e-12):
                 chosen, highest = best, total
         schedule = Schedule.cycle(arms[chosen], horizon)
-        value = instance.value(schedule)
-        upper = max(potential_bound(instance, horizon), value)
-        diagnostics: dict[str, DiagnosticValue] = {
-            "method": "cycle",
-            "period": chosen.size,
-            "cycles_tried": n_cycles,
-        }
-        return Plan(schedule, value, upper, diagnostics)
+        tried = {"method": "cycle", "period": chosen.size, "cycles_tried": n_cycles}
+        return simply_bounded_plan(instance, schedule, tried)

@@ -4,6 +4,7 @@ import numpy as np
 
 from bdes_framework import (
     AffineEffect,
+    Diagnostics,
     FloatArray,
     Instance,
     Plan,
@@ -57,6 +58,13 @@ def constant_plan(instance: Instance, problem: Reduced, horizon: int, method: st
     value = instance.value(schedule)
     upper = value * (1 + 2 * rounding_of_value(instance.lam, horizon))
     return Plan(schedule, value, upper, {"method": method, "hull_arms": problem.n_arms})
+
+
+def simply_bounded_plan(instance: Instance, schedule: Schedule, diagnostics: Diagnostics) -> Plan:
+    """Return the plan of a schedule with the cheapest of proven bounds."""
+    value = instance.value(schedule)
+    upper = max(potential_bound(instance, schedule.n_pulls), value)
+    return Plan(schedule, value, upper, diagnostics)
 
 
 def is_constant(problem: Reduced) -> bool:

@@ -3,7 +3,7 @@
 from attrs import field, frozen
 from attrs.validators import gt
 
-from bdes_framework import DiagnosticValue, Instance, InvalidValueError, Plan, Schedule, as_integer
+from bdes_framework import Instance, InvalidValueError, Plan, Schedule, as_integer
 from bdes_planners.backward_induction import BackwardInduction, Status
 from bdes_planners.blocks import single_step
 from bdes_planners.bounds import constant_plan, is_constant
@@ -46,10 +46,6 @@ class Exact:
         schedule = problem.original(Schedule(sweep.finish(problem.q0, horizon)))
         value = instance.value(schedule)
         upper = max(sweep.upper() * problem.unit, value)
-        diagnostics: dict[str, DiagnosticValue] = {
-            "method": "sweep",
-            "hull_arms": problem.n_arms,
-            "most_lines": int(sweep.counters.peak[0]),
-            "work": int(sweep.counters.work[0]),
-        }
-        return Plan(schedule, value, upper, diagnostics)
+        lines, work = int(sweep.counters.peak[0]), int(sweep.counters.work[0])
+        how = {"hull_arms": problem.n_arms, "most_lines": lines, "work": work}
+        return Plan(schedule, value, upper, {"method": "sweep", **how})

@@ -3,8 +3,8 @@
 import numpy as np
 from attrs import frozen
 
-from bdes_framework import DiagnosticValue, Instance, Plan, Schedule, as_integer, pareto_arms
-from bdes_planners.bounds import potential_bound
+from bdes_framework import Instance, Plan, Schedule, as_integer, pareto_arms
+from bdes_planners.bounds import simply_bounded_plan
 
 
 @frozen
@@ -37,7 +37,4 @@ class BestFixed:
 
 def _one_arm(instance: Instance, arm: int, horizon: int) -> Plan:
     schedule = Schedule.cycle([arm], horizon)
-    value = instance.value(schedule)
-    upper = max(potential_bound(instance, horizon), value)
-    diagnostics: dict[str, DiagnosticValue] = {"method": "constant", "arm": arm}
-    return Plan(schedule, value, upper, diagnostics)
+    return simply_bounded_plan(instance, schedule, {"method": "constant", "arm": arm})

@@ -80,15 +80,11 @@ def _script(
 ) -> PhaseGenerator:
     ref, regime, why = choose(config, context.problem)
     policy = context.policy(ref)
-    diagnostics.update(regime=regime, auto_chosen=_name(ref), auto_because=why)
+    named = ref["use"] if isinstance(ref, dict) else type(ref).__name__
+    name = ref if isinstance(ref, str) else str(named)
+    diagnostics.update(regime=regime, auto_chosen=name, auto_because=why)
     return policy
     yield  # a script without phases
-
-
-def _name(ref: PolicyRef) -> str:
-    if isinstance(ref, str):
-        return ref
-    return str(ref["use"]) if isinstance(ref, dict) else type(ref).__name__
 
 
 def build(config: AutoConfig, context: PolicyContext) -> PhasedPolicy:

@@ -13,7 +13,6 @@ from bdes_policies.exploration.commitment import (
 )
 from bdes_policies.exploration.phased_policy import DiagnosticsDict, PhasedPolicy, PhaseGenerator
 from bdes_policies.exploration.phases import Phase, one_arm
-from bdes_policies.exploration.tuning import Lengths, Tuning
 
 
 @frozen
@@ -49,31 +48,22 @@ class EtcConfig(ExploreThenCommitConfig):
     """
 
 
-def known_arm_phase(
-    n_arms: int, arm: int, chosen: Lengths, tuning: Tuning, *, at_one: bool
-) -> Phase:
-    """Return the exploration: slot i sums the samples of r_i, slot K + i those of r_i·b_i."""
-    m, n, r = chosen.samples, chosen.settle, chosen.restore
-    arms = range(n_arms)
-    settled = one_arm(arm, n)
-    return Phase.of(
-        [
-            *([(1, [settled])] if tuning == "balanced" and not at_one else []),
-            *((m, [one_arm(arm, r), one_arm(i, 1, i)]) for i in arms),
-            *((1, [one_arm(i, n), one_arm(i, m, n_arms + i)]) for i in arms),
-            *([(1, [settled])] if tuning == "paper" else []),
-        ],
-        2 * n_arms,
-    )
-
-
 def explore_known_arm(task: Task, arm: int, config: EtcConfig, *, at_one: bool) -> PhaseGenerator:
     """Explore with a known arm, then commit; ``at_one``: the state is 1 to begin with."""
     n_arms, horizon, diagnostics = task.problem.n_arms, task.problem.horizon, task.diagnostics
     chosen = task.choose_lengths(config)
     if chosen.samples == 0:
         return round_robin(n_arms, horizon)
-    phase = known_arm_phase(n_arms, arm, chosen, config.tuning, at_one=at_one)
+    m, n, r = chosen.samples, chosen.settle, chosen.restore
+    settled = [(1, [one_arm(arm, n)])]
+    # Slot i sums the samples of r_i, slot K + i those of r_i·b_i.
+    loops = [
+        *(settled if config.tuning == "balanced" and not at_one else []),
+        *((m, [one_arm(arm, r), one_arm(i, 1, i)]) for i in range(n_arms)),
+        *((1, [one_arm(i, n), one_arm(i, m, n_arms + i)]) for i in range(n_arms)),
+        *(settled if config.tuning == "paper" else []),
+    ]
+    phase = Phase.of(loops, 2 * n_arms)
     diagnostics["exploration"] = phase.n_pulls
     sums = yield phase
     task.weights.add(phase)
@@ -90,11 +80,7 @@ def explore_known_arm(task: Task, arm: int, config: EtcConfig, *, at_one: bool) 
 def _compare_restoring(
     diagnostics: DiagnosticsDict, r_hat: FloatArray, v_hat: FloatArray, samples: int
 ) -> None:
-    """Write down which arm restores the state best, compared with the replenishing arm.
-
-    v_hat/r_hat goes to b_i/b_R. Above 1 by many standard errors, the problem names the wrong
-    arm.
-    """
+    """Write down how much better than the replenishing arm the best arm restores the state."""
     if not r_hat.any():
         return
     # For rewards of 0 or 1; 1/M keeps means of exactly 0 and 1 from passing for certain.

@@ -134,17 +134,6 @@ def _benchmark_tables(chosen: Lengths, n_arms: int) -> tuple[IntArray, IntArray]
     return steps, loops
 
 
-def _estimates(sampled: SampleSums, samples: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return r_hat, v_hat and b_hat: shape (K,) each."""
-    n_arms = sampled.of_arm.size
-    r_hat = np.maximum(sampled.of_arm, 0.0) / samples
-    v_hat = np.maximum(sampled.settled, 0.0) / samples
-    after = np.maximum(sampled.after_arm, 0.0) / np.maximum(sampled.n_after, 1)
-    read_from_others = ratio(after, np.full(n_arms, r_hat.mean()), highest=n_arms)
-    b_hat = np.where(r_hat > 0, ratio(v_hat, r_hat, highest=n_arms), read_from_others)
-    return r_hat, v_hat, b_hat
-
-
 def explore_unknown_arm(
     task: Task, config: EtcUnknownArmConfig, rng: RandomGenerator
 ) -> PhaseGenerator:
@@ -158,7 +147,12 @@ def explore_unknown_arm(
         yield from _random_benchmarks(chosen, rng, weights, sampled)
     else:
         yield from _benchmarks_in_turn(chosen, weights, sampled)
-    r_hat, v_hat, b_hat = _estimates(sampled, chosen.samples)
+    n_arms, samples = problem.n_arms, chosen.samples
+    r_hat = np.maximum(sampled.of_arm, 0.0) / samples
+    v_hat = np.maximum(sampled.settled, 0.0) / samples
+    after = np.maximum(sampled.after_arm, 0.0) / np.maximum(sampled.n_after, 1)
+    read_from_others = ratio(after, np.full(n_arms, r_hat.mean()), highest=n_arms)
+    b_hat = np.where(r_hat > 0, ratio(v_hat, r_hat, highest=n_arms), read_from_others)
     diagnostics.update(r_hat=r_hat, v_hat=v_hat, b_hat=b_hat, never_paid=np.flatnonzero(r_hat == 0))
     diagnostics["benchmark_samples"] = sampled.n_after
     best = int(np.argmax(b_hat))

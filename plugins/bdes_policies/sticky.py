@@ -134,13 +134,13 @@ def _script(
     batches = config.batches or max(1, math.ceil(2 * math.log(horizon)))
     log_term = math.log(2 * n_arms**2 * horizon * batches)
     # Looked at before any table is made: there may be a great many pairs.
-    begins = batches > 1 and _may_fit(n_pairs, times_each(horizon, 1, batches), horizon)
+    begins = batches > 1 and 2 * times_each(horizon, 1, batches) * n_pairs < horizon
     active = np.array(np.triu_indices(n_arms if begins else 1))
     sums, count, left = np.zeros(active.shape[1]), 0, horizon
     batch_ends: list[tuple[int, int, int]] = []
     for batch in range(1, batches):
         times = times_each(horizon, batch, batches)
-        if sums.size == 1 or not _may_fit(sums.size, times, left):
+        if sums.size == 1 or 2 * times * sums.size >= left:
             break
         phase, switches = smart_switching(active, times, rng)
         if phase.n_pulls > left:
@@ -160,11 +160,6 @@ def _script(
         diagnostics.update(active_first=active[0], active_second=active[1], means=means)
     # A batch may have used up the horizon; then no round is left.
     return FollowSchedule(Schedule.cycle(committed, max(left, 1)))
-
-
-def _may_fit(n_pairs: int, times: int, left: int) -> bool:
-    """Return whether a batch fits if it takes one switch only."""
-    return 2 * times * n_pairs < left
 
 
 def build(config: StickyConfig, context: PolicyContext) -> PhasedPolicy:

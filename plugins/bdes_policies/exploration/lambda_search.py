@@ -177,8 +177,7 @@ def _test_phase(n_arms: int, other: int, n: int) -> Phase:
 def estimation_phase(pair: Pair, settle: int, samples: int, *, in_blocks: bool) -> Phase:
     """Return the pulls that one estimate takes: slots 0, 1, 2 for its three means.
 
-    In blocks, as printed, the state settles anew before each sample; otherwise it settles
-    once for each mean, and is only restored from one pull at a time.
+    In blocks, as printed, the state settles anew before each sample; otherwise once per mean.
     """
     i, j, n, m = pair.first, pair.second, settle, samples
     if in_blocks:
@@ -202,10 +201,6 @@ def _variance(means: FloatArray) -> FloatArray:
 
 
 def _plausible(estimate: RateEstimate, pair: Pair, tolerance: float) -> bool:
-    """Return whether an estimate may come from a settled state.
-
-    Its denominator is then what the test has measured as the gap; while the state has not
-    settled in the pulls given, it is nearer 0 or of the other sign.
-    """
+    """Return whether an estimate may come from a settled state: its denominator is then the gap."""
     same_sign = estimate.denominator * (pair.alone - pair.alternating) > 0
     return same_sign and -tolerance <= estimate.unclipped <= 1 + tolerance

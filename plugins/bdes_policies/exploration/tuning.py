@@ -76,11 +76,7 @@ def lengths(
 
 
 def paper_epsilon(n_arms: int, horizon: int, lam: float) -> float:
-    """Return the epsilon of the paper's theorem, but at most 1: an error above 1 says nothing.
-
-    Its log(lam)/log(1 - lam), which stands for the pulls a sample takes, is 0 at lam = 1 and
-    infinite at lam = 0.
-    """
+    """Return the epsilon of the paper's theorem, but at most 1: an error above 1 says nothing."""
     if lam in (0.0, 1.0):
         return 1.0 - lam
     ratio = math.log(lam) / math.log1p(-lam)
@@ -158,9 +154,8 @@ def _balanced(
 def restoring_error(lam: float, restore: FloatArray, blocks: FloatArray) -> FloatArray:
     """Return how far from 1 the state is at the last of many samples, at most.
 
-    Each block is ``restore`` pulls of an arm with end state 1 and one pull of an arm with
-    end state 0; the first block begins at 1. What one pull takes away, all later ones give
-    back in part: a geometric sum.
+    Each block is ``restore`` pulls of an arm with end state 1 and one of an arm with end state 0.
+    What one pull takes away, all later ones give back in part: a geometric sum.
     """
     if lam == 0:
         return np.zeros_like(restore)

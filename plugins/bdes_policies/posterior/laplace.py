@@ -145,19 +145,15 @@ class Posterior:
         starts = [one.mode.theta for one in self._peaks]
         if arms.size >= self._restart_at:
             self._restart_at = max(16.0, _RESTART_GROWTH * arms.size)
-            starts += [self._start(lam) for lam in self._prior.starts]
+            zeros = [0.0] * (2 * self._n_arms)
+            at = [0.0 if self._prior.known else _logit(lam) for lam in self._prior.starts]
+            starts += [np.array([*zeros, logit]) for logit in at]
         found = sorted(map(self._approximate, starts), key=lambda one: -one.evidence)
         self._peaks = []
         for one in found:
             repeated = any(_is_same_mode(one.mode, other.mode) for other in self._peaks)
             if not repeated and one.evidence > found[0].evidence - _MAX_EVIDENCE_GAP:
                 self._peaks.append(one)
-
-    def _start(self, lam: float) -> FloatArray:
-        logits = np.zeros(2 * self._n_arms + 1)
-        if not self._prior.known:
-            logits[-1] = _logit(lam)
-        return logits
 
     def _evaluate(self, logits: FloatArray) -> PosteriorPoint:
         """Sweep the log once; uniform priors of r and b keep their logits finite."""
