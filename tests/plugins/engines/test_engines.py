@@ -40,11 +40,10 @@ WORKERS = [
 ]
 
 
-def pausing(sweep: Path, seconds: float, *changes: tuple[str, str]) -> Path:
+def pausing(sweep: Path, seconds: float, *changes: tuple[str, str]) -> None:
     """Let the sweep's policies pause before their first decision."""
     pause = ('use = "slow"', f'use = "slow"\npause = {seconds}')
     sweep.write_text(changed(sweep.read_text(), pause, *changes))
-    return sweep
 
 
 def write_slow_policy(folder: Path, code: str) -> None:
@@ -297,15 +296,11 @@ def test_port_without_scheduler_is_named(folder: Path, takes_calls: bool) -> Non
 
 
 @pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        *((bad, "address must be host:port") for bad in ("", "nonsense", "foo://bar:1", "tcp://")),
-        *((bad, "address must be host:port") for bad in ("host:x", "a b:1")),
-        ("tcp://127.0.0.1:65536", "address must have a port up to 65535"),
-    ],
+    "address", ["", "nonsense", "foo://bar:1", "tcp://", "host:x", "a b:1", "tcp://127.0.0.1:65536"]
 )
-def test_bad_addresses_raise_at_once(folder: Path, address: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+def test_bad_addresses_raise_at_once(folder: Path, address: str) -> None:
+    message = "have a port up to 65535" if "65536" in address else "be host:port"
+    with pytest.raises(ConfigError, match=f"address must {message}"):
         run_demo(folder, engine={"use": "dask", "address": address})
     assert not (folder / "run").exists()
 

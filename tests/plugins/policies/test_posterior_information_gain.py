@@ -265,12 +265,9 @@ def test_optimistic_candidates_reach_as_trials_pay() -> None:
     assert length(fast, 1_000_000) > length(fast, 1_000) > 1.02
     assert length(fast, 20) == 1.0
     assert length(slow, 1_000) == 1.0 < 1.02 < length(slow, 100_000)
-
-
-def test_no_optimistic_candidates_before_it_moves() -> None:
-    posterior, _, _ = fitted(1e-6, 3_000)
-    assert not posterior.may_have_moved
-    assert posterior.optimistic_candidates(100_000) == []
+    unmoved, _, _ = fitted(1e-6, 3_000)
+    assert not unmoved.may_have_moved
+    assert unmoved.optimistic_candidates(100_000) == []
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.3, 1.0])
