@@ -16,6 +16,7 @@ from bdes_framework import (
     RateCalibration,
     UnidentifiedCurveError,
     calibrate_rate,
+    load_plugins,
 )
 
 UNEVEN = [0, 1, 2, 3, 5, 8, 12, 17, 25, 40]
@@ -401,3 +402,17 @@ def test_levels_averaged_over_windows_are_fitted() -> None:
     fit = calibrate_rate(CtrCurve(7 * np.arange(15), windows.mean(axis=1)))
     assert fit.lam == pytest.approx(0.04, rel=1e-6)
     assert fit.ratio == pytest.approx(0.5 * 0.3 / windows[0].mean(), rel=1e-6)
+
+
+def test_clicks_of_an_environment_give_its_rate() -> None:
+    plugins, n_users, rounds = load_plugins(), 400, 60
+    clicks = np.zeros(rounds)
+    for user in range(n_users):
+        one = plugins.environment("bernoulli", seed=user, r=[0.8], b=[0.2], lam=0.1, q0=0.9)
+        clicks += one.pull(np.zeros(rounds, dtype=np.int64)).rewards
+    counts = np.full(rounds, n_users)
+    fit = calibrate_rate(CtrCurve(np.arange(rounds), clicks / n_users, impressions=counts))
+    assert fit.lam_interval[0] < 0.1 < fit.lam_interval[1]
+    assert fit.ratio_interval[0] < 0.2 / 0.9 < fit.ratio_interval[1]
+    assert fit.lam_interval[1] - fit.lam_interval[0] < 0.03
+    assert fit.dispersion == pytest.approx(1, abs=0.5)
