@@ -22,9 +22,10 @@ help:
 	@echo "make docs    build the documentation site into site/; figures: draw its pictures anew"
 	@echo "make clean   remove the virtual environment and everything that was built"
 
+# Bytecode is made of what is imported, at the first import, not of all that is installed.
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
 	touch $@
 
 install: $(INSTALLED)

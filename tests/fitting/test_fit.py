@@ -95,7 +95,7 @@ def test_no_start_finds_a_better_mode() -> None:
         instance = bdes.Instance(rng.random(3), rng.random(3), float(rng.random()) ** 3)
         log = simulated_log(instance, users=1 + 20 * (case % 2), rows=300, run=3, seed=case)
         found = bdes.fit(log)
-        for rate in np.geomspace(0.005, 0.99, 12):
+        for rate in np.geomspace(0.005, 0.99, 7):
             # A tight prediction at one rate, with its own best r and b: the profile.
             other = bdes.fit(log, lam=float(rate)).evolving.log_likelihood
             assert other < found.evolving.log_likelihood + 1.0

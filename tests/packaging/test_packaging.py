@@ -59,7 +59,11 @@ def test_wheel_holds_core_and_plugins_only(wheels: Path) -> None:
     assert {f"{package}/py.typed" for package in packages} <= set(names)
 
 
-def test_plugins_load_and_run_from_the_wheel(clean: Path, tmp_path: Path) -> None:
+def test_plugins_load_and_run_from_the_wheel(
+    clean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Compiling the planner's loops takes 14 s; the template's tests, below, compile others.
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     listing = must(clean / "bdes", "plugins", cwd=tmp_path)
     assert "failed" not in listing
     plugins = [path.name for path in (REPOSITORY / "plugins").iterdir()]

@@ -23,11 +23,12 @@ INSTANCES = {
     "always pays": ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0]),
     "single arm": ([0.7], [0.4]),
 }
+CASES = [("ordinary", lam) for lam in (0.0, 1e-300, 1e-20, 1e-6, 0.4, 1 - 1e-12, 1.0)]
+CASES += [(case, lam) for case in list(INSTANCES)[1:] for lam in (0.0, 1e-6, 1.0)]
 
 
 @pytest.mark.parametrize(("name", "parameters"), PAPER_POLICIES)
-@pytest.mark.parametrize("lam", [0.0, 1e-300, 1e-20, 1e-6, 0.4, 1 - 1e-12, 1.0])
-@pytest.mark.parametrize("case", INSTANCES)
+@pytest.mark.parametrize(("case", "lam"), CASES)
 def test_plays_at_any_rate_on_any_arms(
     name: str, parameters: dict[str, Any], lam: float, case: str
 ) -> None:
