@@ -13,21 +13,8 @@ from attrs import evolve, frozen
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.distributions import student_quantile
 from bdes_framework.experiment.results import Run, RunBenchmark
-from bdes_framework.experiment.summary import (
-    CellSummary,
-    Estimate,
-    Result,
-    estimate,
-    summarise,
-)
-from bdes_framework.report.labels import (
-    Row,
-    clipped,
-    grouped,
-    numbered,
-    shown_names,
-    spread_labels,
-)
+from bdes_framework.experiment.summary import CellSummary, Estimate, Result, estimate, summarise
+from bdes_framework.report.labels import Row, clipped, grouped, numbered, shown_names, spread_labels
 from bdes_framework.report.slopes import Promise, SlopeFit, table_1
 
 MAX_POINTS = 60
