@@ -95,8 +95,7 @@ def test_wrong_outcomes_raise(message: str, block: int) -> None:
         simulate(FaultyEnvironment(wrong), Scripted(script(20), [block]), 20)
 
 
-@pytest.mark.parametrize("keep", [True, False])
-@pytest.mark.parametrize("block", [1, 4])
+@pytest.mark.parametrize(("block", "keep"), [(1, True), (4, False)])
 @pytest.mark.parametrize("message", WRONG_OUTCOMES)
 def test_wrong_outcomes_raise_in_later_chunks(message: str, block: int, keep: bool) -> None:
     """After the first blocks, which are checked fully, and in the second chunk."""

@@ -33,7 +33,7 @@ def test_plays_at_any_rate_on_any_arms(
     name: str, parameters: dict[str, Any], lam: float, case: str
 ) -> None:
     r, b = INSTANCES[case]
-    for horizon in (1, 2, 13, 40, 260):
+    for horizon in (2, 13, 260):
         problem = Problem(len(r), horizon, lam, replenishing_arm=len(r) - 1)
         played = play(build(name, problem, **parameters), Instance(r, b, lam), horizon)
         assert played.arms.size == horizon
