@@ -38,7 +38,7 @@ def drawn_instances(n: int, n_arms: int) -> list[Instance]:
 
 
 def followed(instance: Instance, rounds: int, left: int) -> tuple[float, IntArray]:
-    draw = Draw(instance.r, instance.b, instance.lam)
+    draw = Draw(instance.r.copy(), instance.b.copy(), instance.lam)
     value, plan = look_ahead(draw, instance.q0, left)
     arms = np.empty(rounds, dtype=np.int64)
     follow(plan, instance.q0, arms)
@@ -71,7 +71,7 @@ def test_plans_of_part_of_the_rounds_earn_the_best() -> None:
 @pytest.mark.parametrize("left", [1, 17, 60, 90, 200, 60_000])
 def test_rough_plans_promise_nearly_the_same(left: int) -> None:
     for instance in drawn_instances(30, 4):
-        draw, q = Draw(instance.r, instance.b, instance.lam), instance.q0
+        draw, q = Draw(instance.r.copy(), instance.b.copy(), instance.lam), instance.q0
         rough = plan_roughly(draw, q, left).value
         assert rough == pytest.approx(look_ahead(draw, q, left)[0], rel=0.005)
 

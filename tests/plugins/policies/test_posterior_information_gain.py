@@ -25,7 +25,8 @@ from tests.support.noiseless import PLUGINS, build, diagnostics_of, number, play
 def evaluated(
     instance: Instance, candidates: IntArray, rounds: int, left: int
 ) -> tuple[FloatArray, FloatArray]:
-    one = plan_roughly(Draw(instance.r, instance.b, instance.lam), instance.q0, left)
+    # Copies can be written to, as in the policy: loops are not compiled for read-only arrays too.
+    one = plan_roughly(Draw(instance.r.copy(), instance.b.copy(), instance.lam), instance.q0, left)
     totals, means = np.empty(len(candidates)), np.empty(candidates.shape)
     evaluate_plans(one, candidates, rounds, left, totals, means)
     return totals, means
@@ -155,7 +156,7 @@ def best_value(instance: Instance, rounds: int) -> float:
     if instance.lam > 0.01:
         return PLUGINS.planner("certified", gap=1e-5).plan(instance, rounds).value
     # Slow states take planners long, and make for large differences: a careful plan is enough.
-    draw = Draw(instance.r, instance.b, instance.lam)
+    draw = Draw(instance.r.copy(), instance.b.copy(), instance.lam)
     return rounds * look_ahead(draw, instance.q0, rounds)[0]
 
 
