@@ -127,7 +127,7 @@ def results_table(results: Sequence[Result], width: int) -> Table:
     table.add_column("Environment", overflow="fold", min_width=_width(results, "environment"))
     table.add_column("T", justify="right", no_wrap=True)
     table.add_column("Policy", overflow="fold", min_width=_width(results, "policy") + 2)
-    headings = ["Reward ± 95 %", "A round"] if with_reward else []
+    headings = ["Reward ± 95 %", "Average"] if with_reward else []
     headings += ["DES regret ± 95 %", "Of OPT"] if with_regret else []
     for heading in (*headings, *(["Slope"] if slope_of else [])):
         table.add_column(heading, justify="right")
