@@ -40,6 +40,8 @@ PACKAGE = {
             return named_by_module.callee(x)
         """,
 }
+# Python trusts bytecode of a source of the same size, written in the same second.
+NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 RUN = """
 from cached_package.caller import caller
 print(caller(100.0), sum(caller.stats.cache_misses.values()))
@@ -65,7 +67,7 @@ class Package:
     def run(self, code: str = RUN, **variables: str) -> list[float]:
         found = subprocess.run(
             [sys.executable, "-W", "error", "-c", code],
-            env={**os.environ, "PYTHONPATH": str(self.folder.parent), **variables},
+            env={**os.environ, **NO_BYTECODE, "PYTHONPATH": str(self.folder.parent), **variables},
             capture_output=True,
             text=True,
             check=False,
@@ -144,8 +146,7 @@ def test_nowhere_to_write_means_no_cache(package: Package) -> None:
     for place in ("__pycache__", "home"):
         (package.folder / place).write_text("in the way")
     home = str(package.folder / "home")
-    places = {"HOME": home, "XDG_CACHE_HOME": home, "PYTHONDONTWRITEBYTECODE": "1"}
-    assert package.run(**places) == [111.0, 1]
+    assert package.run(HOME=home, XDG_CACHE_HOME=home) == [111.0, 1]
     assert package.cached() == {}
 
 

@@ -40,6 +40,13 @@ WORKERS = [
 ]
 
 
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the engine "processes" start workers at once, however little there is to do."""
+    monkeypatch.setattr(processes, "_WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(processes, "_WARM_UP_SECONDS", 0.0)
+
+
 def pausing(sweep: Path, seconds: float, *changes: tuple[str, str]) -> None:
     """Let the sweep's policies pause before their first decision."""
     pause = ('use = "slow"', f'use = "slow"\npause = {seconds}')
@@ -63,6 +70,7 @@ def workers_seen(folder: Path) -> set[int]:
     return {int(file.stem) for file in folder.glob("*.pid")} - {os.getpid()}
 
 
+@pytest.mark.usefixtures("eager")
 def test_engine_and_order_change_no_bit(sweep: Path, tmp_path: Path) -> None:
     # It leaves its process's id, and dawdles while there is a file "dawdle".
     note = f"""import os, pathlib
@@ -106,6 +114,7 @@ def done_by(job: Job) -> tuple[float, int]:
     return job.cost, os.getpid()
 
 
+@pytest.mark.usefixtures("eager")
 def test_long_jobs_do_not_hold_up_others(tmp_path: Path) -> None:
     """The first ends only when the others' results have come: so they must come before it."""
     elsewhere = tmp_path / "elsewhere"
@@ -180,6 +189,7 @@ def test_killed_runs_end_with_the_same_bits(sweep: Path, tmp_path: Path, times: 
     assert dump(out) == dump(whole)
 
 
+@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("engine", WORKERS)
 def test_job_that_kills_its_worker_fails_alone(
     sweep: Path, tmp_path: Path, engine: dict[str, object]
@@ -190,7 +200,7 @@ if pause == 0.001 and multiprocessing.parent_process():
 """
     write_slow_policy(tmp_path, kill)
     few = (
-        ("[[policies]]", "[[policies]]\npause = [1.0, 0.001]"),
+        ("[[policies]]", "[[policies]]\npause = [0.1, 0.001]"),
         ('lam = [0.0, 0.3, "1/T", 1.0]', "lam = 0.3"),
         ("[10, 50]", "[10]"),
         ("replications = 15", "replications = 2"),
@@ -201,10 +211,11 @@ if pause == 0.001 and multiprocessing.parent_process():
     by_policy: dict[str, set[str | None]] = {}
     for cell in run.cells():
         by_policy.setdefault(cell.policy, set()).add(cell.error)
-    assert by_policy["slow (pause=1.0)"] == {None}
+    assert by_policy["slow (pause=0.1)"] == {None}
     assert by_policy["slow (pause=0.001)"] == {"its worker died every time it was tried"}
 
 
+@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("engine", WORKERS)
 def test_cells_of_a_killed_worker_run_again(
     sweep: Path, tmp_path: Path, engine: dict[str, object]
@@ -217,7 +228,6 @@ if multiprocessing.parent_process() and not flag.exists():
     os.kill(os.getpid(), 9)
 """
     write_slow_policy(tmp_path, kill_once)
-    pausing(sweep, 0.05)
     run = run_experiment(sweep, out=tmp_path / "run", engine=engine)
     assert (tmp_path / "flag").exists(), "no worker was ever started"
     assert len(run.cells()) == 120
