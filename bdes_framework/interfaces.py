@@ -382,13 +382,19 @@ class BuildContext(Protocol):
     def noise_model(self, ref: Reference) -> NoiseModel:
         """Build a registered noise model."""
 
+    def engine(self, ref: Reference) -> Engine:
+        """Build a registered engine."""
+
+    def policy(self, ref: Reference, problem: Problem) -> Policy:
+        """Build a registered policy for a problem."""
+
 
 class PolicyContext(BuildContext, Protocol):
-    """The context of a policy's factory: also the problem, and other policies."""
+    """The context of a policy's factory: also the problem."""
 
     @property
     def problem(self) -> Problem:
         """What the policy may know."""
 
     def policy(self, ref: Reference, problem: Problem | None = None) -> Policy:
-        """Build another registered policy, for this problem or for a part of it."""
+        """Build another registered policy, for this problem or for another."""

@@ -3,7 +3,8 @@
 import json
 import os
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bdes_framework._internal.text import quoted
@@ -45,6 +46,21 @@ def read_json(path: Path) -> dict[str, object]:
     if not isinstance(found, dict):
         raise _invalid(path, "is not a JSON object, {...}")
     return found
+
+
+@contextmanager
+def working_folder_restored() -> Iterator[None]:
+    """Undo an ``os.chdir`` of a plugin: the run's own relative paths go on meaning the same."""
+    try:
+        before = Path.cwd()
+    except FileNotFoundError:  # it was deleted, so nothing relative can be meant
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.chdir(before)
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:

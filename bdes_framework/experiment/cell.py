@@ -14,6 +14,8 @@ from attrs import evolve, fields, frozen, has
 from numpy.random import SeedSequence
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.files import working_folder_restored
+from bdes_framework._internal.interrupts import is_interrupt
 from bdes_framework._internal.seeding import branch
 from bdes_framework._internal.text import one_line
 from bdes_framework.errors import InvalidValueError
@@ -126,6 +128,7 @@ class CellResult:
         return None if self.error else float(self.means[-1])
 
 
+@working_folder_restored()
 def execute(plugins: Plugins, cell: Cell) -> CellResult:
     """Simulate one cell; an exception of a plugin becomes part of the result."""
     begin = time.perf_counter()
@@ -136,7 +139,9 @@ def execute(plugins: Plugins, cell: Cell) -> CellResult:
         basis = _basis(environment, cell)
         shown = {str(name): value for name, value in trace.diagnostics.items()}
         diagnostics = json.dumps(shown, sort_keys=True, default=as_json)
-    except (Exception, SystemExit) as error:  # a plugin that calls sys.exit ends its own cell
+    except BaseException as error:  # whatever a plugin raises, sys.exit too, ends its own cell
+        if is_interrupt(error):
+            raise
         return failed(cell.key, *explained(error), time.perf_counter() - begin)
     return CellResult(
         key=cell.key,
@@ -181,6 +186,7 @@ def play(
     return simulate(environment, policy, cell.horizon, checkpoints=checkpoints, keep=keep)
 
 
+@working_folder_restored()
 def missing_knowledge(plugins: Plugins, cell: Cell) -> str:
     """Return why a cell's policy needs more to be revealed to be built; empty if it does not."""
     hidden = [name for name in ("reveal_lam", "reveal_replenishing_arm") if not getattr(cell, name)]
@@ -192,8 +198,9 @@ def missing_knowledge(plugins: Plugins, cell: Cell) -> str:
             knowing = evolve(cell, reveal_lam=True, reveal_replenishing_arm=True)
             _build_policy(plugins, knowing, environment)
             return f"{error}; or set {' and '.join(hidden)} to true"
-    except (Exception, SystemExit):
-        return ""
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
     return ""
 
 

@@ -16,7 +16,8 @@ from typing import TypeVar
 
 from attrs import asdict, define, evolve, field, frozen
 
-from bdes_framework._internal.files import replace_text
+from bdes_framework._internal.files import replace_text, working_folder_restored
+from bdes_framework._internal.interrupts import is_interrupt
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import ContractError, StoreError
 from bdes_framework.experiment.cell import (
@@ -278,13 +279,16 @@ class _RunExecution:
                 yield BenchmarkJob(key, cell, planner)
 
 
+@working_folder_restored()
 def plan_benchmark(plugins: Plugins, job: BenchmarkJob) -> tuple[str, Benchmark | None, str]:
     """Return the job's key, its benchmark if there is one, and the error of a plugin."""
     try:
         environment = build_environment(plugins, job.cell)
         checkpoints = log_checkpoints(job.cell.horizon, job.cell.checkpoints)
         benchmark = benchmark_of(environment, checkpoints, plugins.planner(job.planner))
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
         return job.key, None, explained(error)[0]
     return job.key, benchmark, ""
 

@@ -161,6 +161,10 @@ class Store:
     def _transaction(self) -> Iterator[None]:
         with _store_errors(self._path), self._connection:
             yield
+            if not self._path.exists():  # SQLite would go on writing into nothing
+                raise StoreError(
+                    f"{quoted(str(self._path), 200)} was deleted while the run was going on"
+                )
 
 
 def benchmark_key(basis: str, horizon: int) -> str:

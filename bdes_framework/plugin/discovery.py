@@ -15,6 +15,7 @@ import pluggy
 from attrs import field, frozen
 from packaging.utils import canonicalize_name
 
+from bdes_framework._internal.files import working_folder_restored
 from bdes_framework._internal.text import did_you_mean, listed, one_line, quoted
 from bdes_framework.errors import PluginError
 from bdes_framework.plugin.fingerprint import hash_files, source_files
@@ -93,7 +94,8 @@ def load(
                     raise PluginError(
                         f"a plugin named {name!r} is already loaded from {other.distribution}"
                     )
-            _load_one(candidate, registrar, registry, manager)
+            with working_folder_restored():
+                _load_one(candidate, registrar, registry, manager)
         except KeyboardInterrupt:
             raise
         # Whatever else a plugin raises, SystemExit and exceptions of its own kind included.

@@ -12,6 +12,8 @@ import pluggy
 from attrs import AttrsInstance
 from numpy.random import Generator, SeedSequence
 
+from bdes_framework._internal.files import working_folder_restored
+from bdes_framework._internal.interrupts import is_interrupt
 from bdes_framework._internal.seeding import Seed, branch, generator
 from bdes_framework._internal.text import did_you_mean, listed, one_line, quoted, with_article
 from bdes_framework.errors import (
@@ -218,8 +220,11 @@ class Plugins:
         for plugin in [implementation.plugin for implementation in implementations]:
             others = [other for other in self._hooks.get_plugins() if other is not plugin]
             try:
-                self._hooks.subset_hook_caller(hook, others)(**arguments)
-            except Exception as error:
+                with working_folder_restored():
+                    self._hooks.subset_hook_caller(hook, others)(**arguments)
+            except BaseException as error:  # sys.exit in a hook ends no run
+                if is_interrupt(error):
+                    raise
                 reason = f"{type(error).__name__}: {one_line(str(error))}"
                 message = f"plugin {self._hooks.get_name(plugin)!r}: {hook} raised {reason}"
                 warnings.warn(message, RuntimeWarning, stacklevel=2)
@@ -258,6 +263,9 @@ class _Context:
 
     def noise_model(self, ref: Reference) -> NoiseModel:
         return cast(NoiseModel, self._nested(Kind.NOISE_MODEL, ref))
+
+    def engine(self, ref: Reference) -> Engine:
+        return cast(Engine, self._nested(Kind.ENGINE, ref))
 
     def _nested(self, kind: Kind, ref: Reference, problem: Problem | None = None) -> object:
         """Build with a random stream that depends only on how many were built before."""

@@ -1,0 +1,141 @@
+"""What plugins must not do to a run: leave it by any exception, move it, lose its folder."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from attrs import frozen
+
+from bdes_framework import (
+    BuildContext,
+    Engine,
+    EngineRef,
+    Kind,
+    Problem,
+    Registrar,
+    StoreError,
+    load_plugins,
+)
+from bdes_framework.plugin.registry import Entry
+from tests.support.experiments import run_demo, write_experiment, write_plugin
+
+NO_EXCEPTIONS = [
+    "import asyncio; raise asyncio.CancelledError",
+    "raise GeneratorExit",
+    "raise BaseExceptionGroup('several', [KeyboardInterrupt()])",
+    "raise type('PanicException', (BaseException,), {})('a panic in Rust')",
+    "raise SystemExit(0)",
+]
+
+ENVIRONMENT = """
+class World:
+    n_arms = 2
+    def pull(self, arms):
+        from bdes_framework import Outcome
+        return Outcome(np.zeros(arms.size), np.zeros(arms.size))
+    def benchmark(self, checkpoints):
+        {fault}
+
+@frozen
+class WorldConfig:
+    '''Brings a benchmark.'''
+
+@hookimpl
+def bdes_register(registrar):
+    registrar.environment("world", WorldConfig, lambda config, context: World())
+"""
+
+HOOK = """
+@hookimpl
+def bdes_cell_finished(run, cell):
+    {fault}
+"""
+
+
+@pytest.mark.parametrize("fault", NO_EXCEPTIONS)
+def test_exceptions_that_are_none_end_a_cell_only(folder: Path, fault: str) -> None:
+    write_plugin(folder, ("        pass", f"        {fault}"))
+    errors = {cell.error for cell in run_demo(folder).cells()}
+    assert len(errors) == 1
+    assert None not in errors
+
+
+@pytest.mark.parametrize("fault", NO_EXCEPTIONS)
+def test_exceptions_that_are_none_end_a_benchmark_only(folder: Path, fault: str) -> None:
+    write_plugin(folder, ("@hookimpl", ENVIRONMENT.format(fault=fault) + "\n@hookimpl"))
+    source = (folder / "mine.py").read_text()
+    register = source.rpartition("@hookimpl")[2]
+    (folder / "mine.py").write_text(
+        source.replace("@hookimpl" + register, "") + '    registrar.policy("mine", Config, build)\n'
+    )
+    world = 'use = "bernoulli"\nr = [0.9, 0.3]\nb = [0.1, 1.0]\nlam = 0.3'
+    write_experiment(
+        folder, ("benchmark = false", ""), (world, 'use = "world"'), ("[10, 50]", "[10]")
+    )
+    with run_demo(folder) as run:
+        assert [cell.error for cell in run.cells()] == [None] * 3
+        assert run.benchmark_errors()
+
+
+@pytest.mark.parametrize("fault", NO_EXCEPTIONS)
+def test_exceptions_that_are_none_in_hooks_are_warnings(folder: Path, fault: str) -> None:
+    write_plugin(folder, ("@hookimpl", HOOK.format(fault=fault) + "\n@hookimpl"))
+    with pytest.warns(RuntimeWarning, match="plugin 'mine': bdes_cell_finished raised"):
+        assert len(run_demo(folder).cells()) == 6
+
+
+@pytest.mark.parametrize("where", ["import", "cell", "hook"])
+def test_plugin_that_changes_the_working_folder(
+    folder: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    move = "import os; os.chdir('/')"
+    changes = {
+        "import": ("import numpy", f"{move}\nimport numpy"),
+        "cell": ("        pass", f"        {move}"),
+        "hook": ("@hookimpl", HOOK.format(fault=move) + "\n@hookimpl"),
+    }
+    write_plugin(folder, changes[where])
+    with run_demo(Path()) as run:
+        assert len(run.cells()) == 6
+    assert Path.cwd() == folder
+
+
+def test_folder_deleted_while_a_run_goes_on(folder: Path) -> None:
+    seen = []
+
+    def delete(*_: object) -> None:
+        seen.append(1)
+        shutil.rmtree(folder / "run")
+
+    with pytest.raises(StoreError, match="was deleted while the run was going on"):
+        run_demo(folder, on_cell=delete)
+    assert len(seen) == 1
+
+
+@frozen
+class WrapperConfig:
+    """Runs cells with another engine."""
+
+    inner: EngineRef
+
+
+def test_context_builds_every_kind() -> None:
+    """A config can name any kind, so that a context builds any."""
+    built: dict[str, object] = {}
+
+    def build(config: WrapperConfig, context: BuildContext) -> Engine:
+        arms = {"use": "bernoulli", "r": [0.9], "b": [0.5], "lam": 0.1}
+        built["environment"] = context.environment(arms)
+        built["policy"] = context.policy("ucb1", Problem(2, 10))
+        built["planner"] = context.planner("certified")
+        built["noise_model"] = context.noise_model("none")
+        return context.engine(config.inner)
+
+    plugins = load_plugins()
+    registrar = Registrar("wrapper", "acme")
+    registrar.engine("wrapper", WrapperConfig, build)
+    plugins._registry.add(registrar.entries)
+    entry: Entry = registrar.entries[0]
+    assert isinstance(plugins.engine("wrapper", inner="serial"), Engine)
+    assert {*built, entry.kind.value} == {kind.value for kind in Kind}
