@@ -2,13 +2,13 @@
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from tests.support.experiments import FILE, GOOD, SLOW, Install
+from tests.support.experiments import FILE, SLOW, Install, changed, write_experiment, write_plugin
 
 # Compiling on first use breaks any deadline; the same examples every time keep CI steady.
 settings.register_profile("steady", deadline=None, derandomize=True)
@@ -54,16 +54,10 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
 
 @pytest.fixture
-def good_plugin() -> Callable[[str], str]:
-    """Return the source of a plugin that registers one policy under a name."""
-    return lambda name: GOOD.replace("{name}", name)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, good_plugin: Callable[[str], str]) -> Path:
+def folder(tmp_path: Path) -> Path:
     """Return a folder with an experiment of 6 cells, ``demo.toml``, and the plugin it uses."""
-    (tmp_path / "mine.py").write_text(good_plugin("mine"))
-    (tmp_path / "demo.toml").write_text(FILE)
+    write_plugin(tmp_path)
+    write_experiment(tmp_path)
     return tmp_path
 
 
@@ -71,9 +65,7 @@ def folder(tmp_path: Path, good_plugin: Callable[[str], str]) -> Path:
 def sweep(tmp_path: Path) -> Path:
     """Return an experiment of 120 cells, some with noise of their own, some grids."""
     (tmp_path / "slow.py").write_text(SLOW)
-    text = FILE.replace("mine.py", "slow.py").replace('use = "mine"', 'use = "slow"')
-    text = text.replace("lam = 0.3", 'lam = [0.0, 0.3, "1/T", 1.0]').replace(
-        "replications = 3", "replications = 15"
-    )
+    lams = ("lam = 0.3", 'lam = [0.0, 0.3, "1/T", 1.0]')
+    text = changed(FILE, ("mine", "slow"), lams, ("replications = 3", "replications = 15"))
     (tmp_path / "sweep.toml").write_text(text)
     return tmp_path / "sweep.toml"

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from unittest import mock
@@ -16,9 +15,8 @@ import pytest
 from bdes_framework._internal.files import read_text
 from tests.support.broken_plugins import BROKEN
 from tests.support.command import bdes, fails, prints
-from tests.support.experiments import Install, write_experiment, write_plugin
+from tests.support.experiments import Install, good_plugin, write_experiment, write_plugin
 
-Good = Callable[[str], str]
 COMMANDS = "plugins fit plan init check run runs show compare report plot export schema"
 
 
@@ -66,9 +64,9 @@ def test_run_of_a_wrong_file_exits_2(tmp_path: Path, content: str) -> None:
     "fault",
     ["import raises", "hook raises half-way", "takes a taken name", "newer API", "misspelt hook"],
 )
-def test_plugins_shows_why_one_failed(fault: str, install: Install, good_plugin: Good) -> None:
-    make, reason = BROKEN[fault]
-    install("broken-one", make(good_plugin))
+def test_plugins_shows_why_one_failed(fault: str, install: Install) -> None:
+    source, reason = BROKEN[fault]
+    install("broken-one", source)
     listing = prints("plugins")
     assert "broken_one  broken-one 1.0  failed" in listing
     assert reason in listing
@@ -76,10 +74,8 @@ def test_plugins_shows_why_one_failed(fault: str, install: Install, good_plugin:
     assert "Traceback" in prints("plugins", "show", "broken_one")
 
 
-def test_run_fails_only_if_it_needs_the_plugin(
-    install: Install, good_plugin: Good, tmp_path: Path
-) -> None:
-    install("broken-one", BROKEN["hook raises half-way"][0](good_plugin))
+def test_run_fails_only_if_it_needs_the_plugin(install: Install, tmp_path: Path) -> None:
+    install("broken-one", BROKEN["hook raises half-way"][0])
     install("sound-one", good_plugin("sound"))
     no_modules = ('modules = ["mine.py"]', "")
     file = write_experiment(tmp_path, no_modules, ('use = "mine"', 'use = "first"'))

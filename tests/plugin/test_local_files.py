@@ -1,7 +1,7 @@
 """Plugins that are not installed: which files their version covers, and how they are imported."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
@@ -11,13 +11,11 @@ from bdes_framework import load_experiment, load_plugins, load_run, run_experime
 from bdes_framework.plugin import local_files
 from bdes_framework.plugin.fingerprint import source_files
 from tests.support.command import bdes
-from tests.support.experiments import FILE
-
-Good = Callable[[str], str]
+from tests.support.experiments import FILE, good_plugin
 
 
 @pytest.fixture
-def helped(folder: Path, good_plugin: Good, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def helped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return the experiment's folder; its plugin plays the arm that a module beside it names."""
     source = good_plugin("mine").replace(
         "return np.zeros(limit, dtype=np.int64)", "return np.full(limit, helper_of_mine.ARM)"
@@ -49,7 +47,7 @@ def test_changed_helper_needs_a_new_process(helped: Path) -> None:
     assert means == pytest.approx([3.0] * 3)
 
 
-def test_changed_package_makes_new_cells(folder: Path, good_plugin: Good) -> None:
+def test_changed_package_makes_new_cells(folder: Path) -> None:
     package = folder / "package"
     package.mkdir()
     (package / "__init__.py").write_text("from .inner import bdes_register, BDES_API_VERSION\n")

@@ -2,7 +2,6 @@
 
 import pickle
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +19,7 @@ from bdes_framework import (
     load_plugins,
 )
 from tests.support.broken_plugins import BROKEN, HALF_WAY, RAISES_ON_IMPORT
-from tests.support.experiments import Install
-
-Good = Callable[[str], str]
+from tests.support.experiments import Install, good_plugin
 
 HOOKS_ONLY = """
 from bdes_framework import hookimpl
@@ -51,11 +48,9 @@ def load_file(folder: Path, source: str) -> Plugins:
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_broken_installed_plugin_is_reported(
-    fault: str, install: Install, good_plugin: Good
-) -> None:
-    make, reason = BROKEN[fault]
-    install("broken-one", make(good_plugin))
+def test_broken_installed_plugin_is_reported(fault: str, install: Install) -> None:
+    source, reason = BROKEN[fault]
+    install("broken-one", source)
     install("sound-one", good_plugin("sound"))
     plugins = load_plugins()
     broken = status_of(plugins, "broken_one")
@@ -68,20 +63,20 @@ def test_broken_installed_plugin_is_reported(
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_broken_local_file_is_reported(fault: str, tmp_path: Path, good_plugin: Good) -> None:
-    make, reason = BROKEN[fault]
-    status = status_of(load_file(tmp_path, make(good_plugin)), "mine")
+def test_broken_local_file_is_reported(fault: str, tmp_path: Path) -> None:
+    source, reason = BROKEN[fault]
+    status = status_of(load_file(tmp_path, source), "mine")
     assert status.state == "failed"
     assert reason in status.reason
 
 
-def test_name_of_a_failed_plugin_says_why(install: Install, good_plugin: Good) -> None:
+def test_name_of_a_failed_plugin_says_why(install: Install) -> None:
     install("broken-one", good_plugin("first") + HALF_WAY)
     with pytest.raises(PluginError, match=r"'first' belongs to plugin 'broken_one'.*half-way"):
         load_plugins().entry(Kind.POLICY, "first")
 
 
-def test_name_that_is_taken_fails_the_later(install: Install, good_plugin: Good) -> None:
+def test_name_that_is_taken_fails_the_later(install: Install) -> None:
     raising = HOOKS_ONLY.replace("pass", "raise OSError('called')")
     install("zebra", good_plugin("shared") + raising)
     install("ant", good_plugin("shared"))
@@ -97,7 +92,7 @@ def test_name_that_is_taken_fails_the_later(install: Install, good_plugin: Good)
     plugins.announce("bdes_run_started", run=None)  # zebra's hook is never called
 
 
-def test_plugin_name_that_is_taken(install: Install, good_plugin: Good, tmp_path: Path) -> None:
+def test_plugin_name_that_is_taken(install: Install, tmp_path: Path) -> None:
     install("mine", good_plugin("x"))
     plugins = load_file(tmp_path, good_plugin("y"))
     assert [s.state for s in plugins.statuses if s.name == "mine"] == ["loaded", "failed"]
@@ -105,9 +100,7 @@ def test_plugin_name_that_is_taken(install: Install, good_plugin: Good, tmp_path
 
 
 @pytest.mark.parametrize("hooks_only", [True, False])
-def test_module_under_two_names_loads_once(
-    install: Install, good_plugin: Good, hooks_only: bool
-) -> None:
+def test_module_under_two_names_loads_once(install: Install, hooks_only: bool) -> None:
     site = install("ant", HOOKS_ONLY if hooks_only else good_plugin("mine"))
     points = next(site.glob("ant-*.dist-info")) / "entry_points.txt"
     points.write_text(points.read_text() + "bee = ant\n")
@@ -117,7 +110,7 @@ def test_module_under_two_names_loads_once(
     assert "is the same object as plugin 'ant'" in status_of(plugins, "bee").reason
 
 
-def test_object_that_equals_everything(install: Install, good_plugin: Good) -> None:
+def test_object_that_equals_everything(install: Install) -> None:
     equal = """
 class Equal:
     BDES_API_VERSION = 1
@@ -178,7 +171,7 @@ def test_disabling_all_of_ours_leaves_nothing() -> None:
         plugins.environment("bernoulli", seed=1)
 
 
-def test_required_version_and_state(install: Install, good_plugin: Good) -> None:
+def test_required_version_and_state(install: Install) -> None:
     install("my-plugins", good_plugin("mine"), version="1.4")
     install("broken-one", RAISES_ON_IMPORT)
     load_plugins(required=["my-plugins>=1.2,<2", "My.Plugins", "x; python_version < '3'"])
@@ -196,7 +189,7 @@ def test_required_version_and_state(install: Install, good_plugin: Good) -> None
         load_plugins(required=["my plugins >>"])
 
 
-def test_config_file_chooses_plugins(tmp_path: Path, good_plugin: Good) -> None:
+def test_config_file_chooses_plugins(tmp_path: Path) -> None:
     package = tmp_path / "package_of_mine"
     package.mkdir()
     (package / "__init__.py").write_text(
@@ -235,7 +228,7 @@ def test_malformed_plugins_table(table: dict[str, object], message: str) -> None
 # -- using ----------------------------------------------------------------------------------
 
 
-def test_local_file_is_imported_once_per_version(tmp_path: Path, good_plugin: Good) -> None:
+def test_local_file_is_imported_once_per_version(tmp_path: Path) -> None:
     first, again = (load_file(tmp_path, good_plugin("before")) for _ in range(2))
     assert first.entry(Kind.POLICY, "before").config is again.entry(Kind.POLICY, "before").config
     changed = load_file(tmp_path, good_plugin("after"))
@@ -243,13 +236,13 @@ def test_local_file_is_imported_once_per_version(tmp_path: Path, good_plugin: Go
     assert status_of(changed, "mine").version != status_of(first, "mine").version
 
 
-def test_plugins_pickle_by_name(tmp_path: Path, good_plugin: Good) -> None:
+def test_plugins_pickle_by_name(tmp_path: Path) -> None:
     plugins = load_file(tmp_path, good_plugin("mine"))
     copy = pickle.loads(pickle.dumps(plugins))
     assert [e.name for e in copy.entries()] == [e.name for e in plugins.entries()]
 
 
-def test_factory_that_returns_something_else(tmp_path: Path, good_plugin: Good) -> None:
+def test_factory_that_returns_something_else(tmp_path: Path) -> None:
     plugins = load_file(tmp_path, good_plugin("mine").replace("def tell", "def observe"))
     with pytest.raises(ContractError, match=r"plugin 'mine' .* 'First', which lacks tell"):
         plugins.policy("mine", Problem(2, 10), seed=1)

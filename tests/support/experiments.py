@@ -101,9 +101,14 @@ def changed(text: str, *changes: tuple[str, str]) -> str:
     return text
 
 
+def good_plugin(name: str, *changes: tuple[str, str]) -> str:
+    """Return the source of a plugin, changed, that registers one policy under a name."""
+    return changed(GOOD, ("{name}", name), *changes)
+
+
 def write_plugin(folder: Path, *changes: tuple[str, str], name: str = "mine") -> None:
     """Write the good plugin, changed, as a local file."""
-    (folder / f"{name}.py").write_text(changed(GOOD, ("{name}", name), *changes))
+    (folder / f"{name}.py").write_text(good_plugin(name, *changes))
 
 
 def write_experiment(folder: Path, *changes: tuple[str, str], text: str = FILE) -> Path:
