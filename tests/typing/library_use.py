@@ -52,6 +52,13 @@ def simulate_and_plan(plugins: bdes.Plugins, instance: bdes.Instance) -> None:
     assert_type(next(planner.improving_plans(instance, 10)), bdes.Plan)
 
 
+@bdes.hookimpl
+def bdes_cell_finished(run: bdes.RunProgress, cell: bdes.FinishedCell) -> None:
+    """Listen to a run."""
+    assert_type(run.n_finished, int)
+    assert_type(cell.policy, str)
+
+
 def check_it(plugins: bdes.Plugins) -> None:
     """Use the kit."""
     kit.check_policy(
