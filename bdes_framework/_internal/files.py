@@ -2,10 +2,12 @@
 
 import json
 import os
+import stat
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import ConfigError, Mistake, StoreError
@@ -66,22 +68,41 @@ def working_folder_restored() -> Iterator[None]:
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file whole or not at all: ``write`` fills a temporary file that takes its place.
 
-    Raises StoreError if the file cannot be written; what was there before then stays.
+    The temporary file lies in a new folder of this user's beside ``path``, so nobody can have put
+    a link there; a link at ``path`` itself is replaced, not followed. Raises StoreError if the
+    file cannot be written; what was there before then stays.
     """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        write(temporary)
-        temporary.replace(path)
+        with TemporaryDirectory(prefix=".bdes-", dir=path.parent) as folder:
+            temporary = Path(folder) / path.name
+            write(temporary)
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            temporary.replace(path)
     except OSError as error:
         reason = error.strerror or str(error)
         raise StoreError(f"cannot write {quoted(str(path), 200)}: {reason}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def replace_text(path: Path, text: str) -> None:
     """Write ``text`` (UTF-8) to a file, whole or not at all; see :func:`replace_file`."""
     replace_file(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def check_no_link(path: Path) -> None:
+    """Raise StoreError if ``path`` exists and is a link, a device or anything but a plain file.
+
+    For files of a run's folder, which may come from somebody else.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreError(f"cannot read {quoted(str(path), 200)}: {error.strerror}") from None
+    if not stat.S_ISREG(mode):
+        what = "a link, which is not followed" if stat.S_ISLNK(mode) else "not a file"
+        raise StoreError(f"{quoted(str(path), 200)} is {what}")
 
 
 def _content(path: Path) -> bytes:

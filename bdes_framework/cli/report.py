@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import click
@@ -70,8 +71,10 @@ def write_report(
 def _check_is_report(file: Path, mark: str) -> None:
     """Raise UsageError if the file exists and is no report."""
     try:
-        with file.open(encoding="utf-8", errors="replace") as opened:
-            is_report = mark in opened.read(2_000)
+        is_report = S_ISREG(file.lstat().st_mode)  # a link is not followed, a pipe not waited for
+        if is_report:
+            with file.open(encoding="utf-8", errors="replace") as opened:
+                is_report = mark in opened.read(2_000)
     except FileNotFoundError:
         return
     except OSError as error:

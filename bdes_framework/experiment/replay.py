@@ -29,8 +29,8 @@ def experiment_of(run: Run, given: Experiment | Path | None = None) -> Experimen
     Raises
     ------
     BdesError
-        If the file is wrong, or if it is the copy and loads local modules: a folder from
-        elsewhere must not bring its own code.
+        If the file is wrong, or if it is the copy and loads local modules or reads arms from a
+        file: a folder from elsewhere must neither bring its own code nor choose what is read.
     """
     if given is not None:
         return given if isinstance(given, Experiment) else load_experiment(given)
@@ -42,7 +42,18 @@ def experiment_of(run: Run, given: Experiment | Path | None = None) -> Experimen
             "the run loads local modules, which are not run unasked: name its experiment file"
             " with --experiment"
         )
+    if _names_arms_file(tables.get("environments")):
+        raise ReplayError(
+            "the run reads arms from a file, which is not read unasked: name its experiment file"
+            " with --experiment"
+        )
     return build_experiment(copy, text, tables)
+
+
+def _names_arms_file(environments: object) -> bool:
+    tables = environments if isinstance(environments, list) else []
+    arms = [table.get("arms") for table in tables if isinstance(table, dict)]
+    return any("file" in each for each in arms if isinstance(each, dict))
 
 
 def replay_cell(

@@ -11,7 +11,7 @@ import numpy as np
 from attrs import asdict, frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
-from bdes_framework._internal.files import read_text
+from bdes_framework._internal.files import check_no_link, read_text
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import StoreError
 from bdes_framework.experiment.cell import CellResult
@@ -123,13 +123,16 @@ class Run:
 
     @cached_property
     def experiment_text(self) -> str:
-        """The content of the experiment file; raises ConfigError if it cannot be read."""
-        return read_text(self.folder / "experiment.toml")
+        """The content of the experiment file; raises BdesError if it cannot be read."""
+        path = self.folder / "experiment.toml"
+        check_no_link(path)
+        return read_text(path)
 
     @cached_property
     def resolved(self) -> dict[str, Any]:
         """The resolved config, with the versions of all code that decided the numbers."""
         path = self.folder / "resolved.json"
+        check_no_link(path)
         try:
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:

@@ -11,6 +11,7 @@ import numpy as np
 from attrs import frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.files import check_no_link
 from bdes_framework._internal.text import one_line, quoted
 from bdes_framework.errors import StoreError
 from bdes_framework.experiment.cell import Cell, CellResult
@@ -193,6 +194,8 @@ def _store_errors(path: Path) -> Iterator[None]:
 def open_store(folder: Path, *, create: bool) -> Store:
     """Open a run's database; raise StoreError if it is damaged or of a newer version."""
     path = folder / DATABASE
+    for name in (DATABASE, *(f"{DATABASE}-{part}" for part in ("wal", "shm", "journal"))):
+        check_no_link(folder / name)
     if not create and not path.is_file():
         raise StoreError(f"{quoted(str(folder), 200)} is not a run: it has no {DATABASE}")
     with _store_errors(path):
@@ -223,6 +226,7 @@ def open_store(folder: Path, *, create: bool) -> Store:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Lock a run's folder for this process; raise StoreError if another process has it."""
+    check_no_link(folder / LOCK)
     with _store_errors(folder / LOCK):
         connection = sqlite3.connect(folder / LOCK, isolation_level=None, timeout=0)
         try:

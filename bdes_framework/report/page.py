@@ -17,7 +17,7 @@ from attrs import frozen
 
 from bdes_framework._internal.files import replace_text
 from bdes_framework._version import __version__
-from bdes_framework.errors import ConfigError
+from bdes_framework.errors import BdesError
 from bdes_framework.experiment.file import Experiment
 from bdes_framework.report import tables
 from bdes_framework.report.data import RunData
@@ -117,7 +117,7 @@ def report_page(
 def _experiment_text(data: RunData, given: Experiment | Path | None) -> str:
     try:
         text = given.text if isinstance(given, Experiment) else data.run.experiment_text
-    except ConfigError:
+    except BdesError:
         return "The run's folder has no experiment.toml that can be read."
     return "\n".join(clipped(line, 400) for line in text[:100_000].splitlines())
 

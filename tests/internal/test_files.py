@@ -1,5 +1,6 @@
 """Files are read and written whole, with errors that name them."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +39,24 @@ def test_failed_replace_file_keeps_the_old(tmp_path: Path, error: BaseException)
         replace_file(file, write)
     assert file.read_text() == "old"
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_replace_file_follows_no_link(tmp_path: Path) -> None:
+    file, victim = tmp_path / "out.txt", tmp_path / "victim.txt"
+    victim.write_text("mine")
+    for name in ("out.txt", "out.txt.tmp", f"out.txt.{os.getpid()}.tmp"):
+        (tmp_path / name).symlink_to(victim)
+
+    def write(path: Path) -> None:
+        assert not path.exists()  # so nobody could plant it
+        assert path.parent.stat().st_mode & 0o777 == 0o700
+        path.write_text("new")
+
+    replace_file(file, write)
+    assert (file.read_text(), file.is_symlink(), victim.read_text()) == ("new", False, "mine")
+    fresh = tmp_path / "fresh.txt"
+    fresh.touch()
+    assert file.stat().st_mode == fresh.stat().st_mode
 
 
 def test_replace_text_names_the_missing_folder(tmp_path: Path) -> None:

@@ -1,0 +1,91 @@
+"""Runs that came from somebody else: what they name is not read, what they hold is checked."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import bdes
+from tests.support.experiments import FILE, changed, run_demo, write_experiment
+
+OWN = changed(
+    FILE,
+    ('"mine.py"', ""),
+    ("benchmark = false", "checkpoints = 5"),
+    ('"mine"', '"ucb1"'),
+    ("replications = 3", "replications = 2"),
+)
+SECRET = "password of the reader"
+
+
+@pytest.fixture(scope="module")
+def own_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("own")
+    write_experiment(folder, text=OWN)
+    with run_demo(folder) as run:
+        return run.folder
+
+
+@pytest.fixture
+def foreign(own_run: Path, tmp_path: Path) -> Path:
+    """A copy of a run, to be tampered with."""
+    return Path(shutil.copytree(own_run, tmp_path / "run"))
+
+
+@pytest.mark.parametrize("name", ["experiment.toml", "resolved.json", "results.sqlite"])
+def test_links_in_a_run_are_not_followed(foreign: Path, name: str) -> None:
+    secret = foreign.parent / "secret"
+    shutil.move(foreign / name, secret)
+    if name != "results.sqlite":
+        secret.write_text(f'{{"versions": "{SECRET}"}}')
+    (foreign / name).symlink_to(secret)
+    done = bdes("report", str(foreign), "--paths", "1")
+    if name == "experiment.toml":
+        page = (foreign / "report.html").read_text()
+        assert SECRET not in page
+        assert "has no experiment.toml that can be read" in page
+    else:
+        assert (done.returncode, "is a link, which is not followed" in done.stderr) == (2, True)
+
+
+def test_a_linked_lock_is_not_written_to(foreign: Path) -> None:
+    target = foreign.parent / "target"
+    (foreign / "lock.sqlite").unlink()
+    (foreign / "lock.sqlite").symlink_to(target)
+    write_experiment(foreign.parent, text=OWN)
+    done = bdes("run", "demo.toml", "--out", "run", cwd=foreign.parent)
+    assert (done.returncode, target.exists()) == (2, False)
+    assert "is a link" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.html.tmp"])
+def test_report_writes_through_no_link(foreign: Path, name: str) -> None:
+    victim = foreign.parent / "victim.pth"
+    victim.write_text("mine")
+    (foreign / name).symlink_to(victim)
+    done = bdes("report", str(foreign), "--paths", "0", "--overwrite")
+    assert (done.returncode, done.stderr, victim.read_text()) == (0, "", "mine")
+
+
+@pytest.mark.parametrize("arms", ["file = '{}'", "file = ['{}', 'b.csv']"])
+def test_arms_that_a_run_names_are_not_read(foreign: Path, arms: str) -> None:
+    secret = foreign.parent / "secret.csv"
+    secret.write_text(f"{SECRET}\n1\n")
+    text = changed(
+        (foreign / "experiment.toml").read_text(),
+        ("r = [0.9, 0.3]\nb = [0.1, 1.0]\n", f"arms = {{{arms.format(secret)}}}\n"),
+    )
+    (foreign / "experiment.toml").write_text(text)
+    done = bdes("report", str(foreign), "--paths", "1")
+    page = (foreign / "report.html").read_text()
+    assert (done.returncode, SECRET in page) == (0, False)
+    assert "which is not read unasked: name its experiment file" in page
+
+
+def test_code_that_a_run_names_is_not_run(foreign: Path) -> None:
+    (foreign / "theirs.py").write_text("open('ran', 'w').close()\n")
+    text = changed((foreign / "experiment.toml").read_text(), ("[]", '["theirs.py"]'))
+    (foreign / "experiment.toml").write_text(text)
+    done = bdes("report", str(foreign), "--paths", "1", cwd=foreign)
+    assert (done.returncode, (foreign / "ran").exists()) == (0, False)
+    assert "which are not run unasked" in (foreign / "report.html").read_text()
