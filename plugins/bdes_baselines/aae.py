@@ -7,18 +7,8 @@ import numpy as np
 from attrs import field, frozen
 from attrs.validators import ge, le, optional
 
-from bdes_framework import (
-    Diagnostics,
-    FloatArray,
-    IntArray,
-    PolicyContext,
-    Record,
-    World,
-    compiled,
-    finite_rewards,
-    play_round,
-    validate_number,
-)
+import bdes_framework as bdes
+from bdes_framework import FloatArray, IntArray, Record, World, compiled, play_round
 
 _MAX_BLOCK = 1 << 16
 """Arms returned at once at most, so that memory stays flat whatever limit is asked with."""
@@ -44,7 +34,7 @@ class AaeConfig:
     """
 
     delta: float | None = field(
-        default=None, validator=optional([validate_number, ge(1e-300), le(1.0)])
+        default=None, validator=optional([bdes.validate_number, ge(1e-300), le(1.0)])
     )
 
 
@@ -130,14 +120,14 @@ class Aae:
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the rewards of the arms just asked for."""
-        _learn_block(self._state, self._log_factor, finite_rewards(rewards, self._asked))
+        _learn_block(self._state, self._log_factor, bdes.finite_rewards(rewards, self._asked))
         self._asked = 0
 
     def play(self, world: World, record: Record) -> None:
         """Play a whole block in one compiled loop."""
         _play(self._state, self._log_factor, world, record)
 
-    def diagnostics(self) -> Diagnostics:
+    def diagnostics(self) -> bdes.Diagnostics:
         """Return how often each arm was played, its mean reward, and the active arms."""
         state = self._state
         return {
@@ -147,7 +137,7 @@ class Aae:
         }
 
 
-def build(config: AaeConfig, context: PolicyContext) -> Aae:
+def build(config: AaeConfig, context: bdes.PolicyContext) -> Aae:
     """Build the policy."""
     problem = context.problem
     delta = 1.0 / problem.horizon if config.delta is None else float(config.delta)

@@ -16,18 +16,8 @@ from attrs import field, frozen
 from attrs.validators import ge, le, optional
 from numpy.random import Generator
 
-from bdes_framework import (
-    Diagnostics,
-    FloatArray,
-    IntArray,
-    PolicyContext,
-    Record,
-    World,
-    compiled,
-    play_round,
-    reward_in_unit_interval,
-    validate_number,
-)
+import bdes_framework as bdes
+from bdes_framework import FloatArray, IntArray, Record, World, compiled, play_round
 
 _FRESH_SUM_EVERY = 1024
 """Changes between fresh sums: the sums drift by about this many last bits in between."""
@@ -54,7 +44,7 @@ class Exp3Config:
     """
 
     gamma: float | None = field(
-        default=None, validator=optional([validate_number, ge(1e-9), le(1.0)])
+        default=None, validator=optional([bdes.validate_number, ge(1e-9), le(1.0)])
     )
 
 
@@ -189,7 +179,7 @@ class Exp3:
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the reward of the arm just asked for: shape (1,)."""
-        reward = reward_in_unit_interval(rewards)
+        reward = bdes.reward_in_unit_interval(rewards)
         if reward > 0.0:
             log_weights, weights, sums, reached, totals = self._state
             gamma, floor, arm = self._gamma, self._floor, self._arm
@@ -204,13 +194,13 @@ class Exp3:
         uniforms = self._rng.random(record.arms.size)
         _play(self._state, self._gamma, self._floor, uniforms, world, record)
 
-    def diagnostics(self) -> Diagnostics:
+    def diagnostics(self) -> bdes.Diagnostics:
         """Return gamma and the probabilities of the next draw."""
         probabilities = self._state.totals[1] * self._state.weights + self._floor
         return {"gamma": self._gamma, "probabilities": probabilities}
 
 
-def build(config: Exp3Config, context: PolicyContext) -> Exp3:
+def build(config: Exp3Config, context: bdes.PolicyContext) -> Exp3:
     """Build the policy."""
     n_arms, horizon = context.problem.n_arms, context.problem.horizon
     suggested = math.sqrt(n_arms * math.log(n_arms) / ((math.e - 1.0) * horizon))

@@ -7,19 +7,8 @@ import numpy as np
 from attrs import field, frozen
 from attrs.validators import ge, gt, le, lt, optional
 
-from bdes_framework import (
-    Diagnostics,
-    FloatArray,
-    IntArray,
-    PolicyContext,
-    Record,
-    World,
-    compiled,
-    finite_rewards,
-    play_round,
-    validate_integer,
-    validate_number,
-)
+import bdes_framework as bdes
+from bdes_framework import FloatArray, IntArray, Record, World, compiled, play_round
 
 
 @frozen
@@ -36,9 +25,9 @@ class _ForgettingConfig:
         How often the arms' means are thought to change, for the default of what is forgotten.
     """
 
-    B: float = field(default=1.0, validator=[validate_number, gt(0), lt(math.inf)])
-    xi: float = field(default=0.6, validator=[validate_number, gt(0), lt(math.inf)])
-    changes: int = field(default=1, validator=[validate_integer, ge(1)])
+    B: float = field(default=1.0, validator=[bdes.validate_number, gt(0), lt(math.inf)])
+    xi: float = field(default=0.6, validator=[bdes.validate_number, gt(0), lt(math.inf)])
+    changes: int = field(default=1, validator=[bdes.validate_integer, ge(1)])
 
 
 @compiled
@@ -74,7 +63,7 @@ class DiscountedUcbConfig(_ForgettingConfig):
     """
 
     gamma: float | None = field(
-        default=None, validator=optional([validate_number, ge(1e-9), le(1.0)])
+        default=None, validator=optional([bdes.validate_number, ge(1e-9), le(1.0)])
     )
 
 
@@ -137,21 +126,21 @@ class DiscountedUcb:
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the reward of the arm just asked for: shape (1,)."""
-        (reward,) = finite_rewards(rewards, 1).tolist()
+        (reward,) = bdes.finite_rewards(rewards, 1).tolist()
         _learn_discounted(*self._state, self._gamma, self._arm, reward)
 
     def play(self, world: World, record: Record) -> None:
         """Play a whole block in one compiled loop."""
         _play_discounted(self._state, self._bound, self._xi, self._gamma, world, record)
 
-    def diagnostics(self) -> Diagnostics:
+    def diagnostics(self) -> bdes.Diagnostics:
         """Return the discount, and each arm's discounted count and mean reward."""
         counts, sums, _ = self._state
         means = np.divide(sums, counts, out=np.zeros(counts.size), where=counts > 0)
         return {"gamma": self._gamma, "counts": counts.copy(), "means": means}
 
 
-def build_discounted_ucb(config: DiscountedUcbConfig, context: PolicyContext) -> DiscountedUcb:
+def build_discounted_ucb(config: DiscountedUcbConfig, context: bdes.PolicyContext) -> DiscountedUcb:
     """Build the policy ``discounted-ucb``."""
     problem = context.problem
     suggested = 1.0 - math.sqrt(config.changes / problem.horizon) / (4.0 * config.B)
@@ -177,7 +166,7 @@ class SlidingWindowUcbConfig(_ForgettingConfig):
         grows with it, up to the horizon.
     """
 
-    tau: int | None = field(default=None, validator=optional([validate_integer, ge(1)]))
+    tau: int | None = field(default=None, validator=optional([bdes.validate_integer, ge(1)]))
 
 
 class _Window(NamedTuple):
@@ -271,14 +260,14 @@ class SlidingWindowUcb:
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the reward of the arm just asked for: shape (1,)."""
-        (reward,) = finite_rewards(rewards, 1).tolist()
+        (reward,) = bdes.finite_rewards(rewards, 1).tolist()
         _learn_window(*self._state, self._arm, reward)
 
     def play(self, world: World, record: Record) -> None:
         """Play a whole block in one compiled loop."""
         _play_window(self._state, self._bound, self._xi, world, record)
 
-    def diagnostics(self) -> Diagnostics:
+    def diagnostics(self) -> bdes.Diagnostics:
         """Return the window's length, and each arm's plays and mean reward inside it."""
         counts = self._state.counts
         means = self._state.sums / np.maximum(counts, 1)
@@ -286,7 +275,7 @@ class SlidingWindowUcb:
 
 
 def build_sliding_window_ucb(
-    config: SlidingWindowUcbConfig, context: PolicyContext
+    config: SlidingWindowUcbConfig, context: bdes.PolicyContext
 ) -> SlidingWindowUcb:
     """Build the policy; a window beyond the horizon is cut to it, which changes nothing."""
     problem = context.problem

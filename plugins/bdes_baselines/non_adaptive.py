@@ -4,16 +4,8 @@ import numpy as np
 from attrs import field, frozen
 from numpy.random import Generator
 
-from bdes_framework import (
-    Diagnostics,
-    FloatArray,
-    IntArray,
-    InvalidValueError,
-    PolicyContext,
-    Schedule,
-    Segment,
-    finite_rewards,
-)
+import bdes_framework as bdes
+from bdes_framework import FloatArray, IntArray, InvalidValueError, Schedule, finite_rewards
 
 _MAX_BLOCK = 1 << 16
 """Arms returned at once at most, so that memory stays flat whatever limit is asked with."""
@@ -60,12 +52,12 @@ class FixedSchedule:
         self._done += finite_rewards(rewards, self._asked).size
         self._asked = 0
 
-    def diagnostics(self) -> Diagnostics:
+    def diagnostics(self) -> bdes.Diagnostics:
         """Return the schedule, in words, and how many of its pulls are done."""
         return {"schedule": str(self._schedule), "done": self._done}
 
 
-def build_fixed_schedule(config: FixedScheduleConfig, context: PolicyContext) -> FixedSchedule:
+def build_fixed_schedule(config: FixedScheduleConfig, context: bdes.PolicyContext) -> FixedSchedule:
     """Build the policy ``fixed-schedule``."""
     problem = context.problem
     for arm in (*config.head, *config.cycle):
@@ -74,7 +66,7 @@ def build_fixed_schedule(config: FixedScheduleConfig, context: PolicyContext) ->
                 f"the schedule plays arm {arm}, but arms go from 0 to {problem.n_arms - 1}"
             )
     head = config.head[: problem.horizon]
-    segments = [Segment(np.array(head))] if head else []
+    segments = [bdes.Segment(np.array(head))] if head else []
     if problem.horizon > len(head):
         segments += Schedule.cycle(config.cycle, problem.horizon - len(head)).segments
     return FixedSchedule(Schedule(segments))
@@ -107,11 +99,11 @@ class UniformPolicy:
         self._done += finite_rewards(rewards, self._asked).size
         self._asked = 0
 
-    def diagnostics(self) -> Diagnostics:
+    def diagnostics(self) -> bdes.Diagnostics:
         """Return how many pulls are done."""
         return {"done": self._done}
 
 
-def build_uniform_policy(config: UniformPolicyConfig, context: PolicyContext) -> UniformPolicy:
+def build_uniform_policy(config: UniformPolicyConfig, context: bdes.PolicyContext) -> UniformPolicy:
     """Build the policy ``uniform``."""
     return UniformPolicy(context.problem.n_arms, context.rng)

@@ -14,18 +14,8 @@ from attrs import field, frozen
 from attrs.validators import ge, le
 from numpy.random import Generator
 
-from bdes_framework import (
-    Diagnostics,
-    FloatArray,
-    IntArray,
-    PolicyContext,
-    Record,
-    World,
-    compiled,
-    play_round,
-    reward_in_unit_interval,
-    validate_number,
-)
+import bdes_framework as bdes
+from bdes_framework import FloatArray, IntArray, Record, World, compiled, play_round
 
 _RAN_OUT = -1
 _REJECTED = -1.0
@@ -51,8 +41,8 @@ class ThompsonConfig:
         Failures the prior is worth, from 1e-9 to 1e15.
     """
 
-    alpha: float = field(default=1.0, validator=[validate_number, ge(1e-9), le(1e15)])
-    beta: float = field(default=1.0, validator=[validate_number, ge(1e-9), le(1e15)])
+    alpha: float = field(default=1.0, validator=[bdes.validate_number, ge(1e-9), le(1e15)])
+    beta: float = field(default=1.0, validator=[bdes.validate_number, ge(1e-9), le(1e15)])
 
 
 class Uniforms:
@@ -202,7 +192,7 @@ class Thompson:
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the reward of the arm just asked for: shape (1,)."""
-        _learn(*self._state, self._arm, reward_in_unit_interval(rewards))
+        _learn(*self._state, self._arm, bdes.reward_in_unit_interval(rewards))
 
     def play(self, world: World, record: Record) -> None:
         """Play a whole block in compiled loops, drawing more uniforms in between."""
@@ -213,12 +203,12 @@ class Thompson:
             uniforms.refill()
             done = _play(self._state, uniforms.values, uniforms.cursor, world, record, done)
 
-    def diagnostics(self) -> Diagnostics:
+    def diagnostics(self) -> bdes.Diagnostics:
         """Return the parameters of each arm's posterior."""
         return {"alpha": self._state.alphas.copy(), "beta": self._state.betas.copy()}
 
 
-def build(config: ThompsonConfig, context: PolicyContext) -> Thompson:
+def build(config: ThompsonConfig, context: bdes.PolicyContext) -> Thompson:
     """Build the policy."""
     n_arms = context.problem.n_arms
     return Thompson(n_arms, float(config.alpha), float(config.beta), context.rng)

@@ -7,20 +7,8 @@ import numpy as np
 from attrs import field, frozen
 from attrs.validators import gt, lt
 
-from bdes_framework import (
-    Diagnostics,
-    DiagnosticValue,
-    FloatArray,
-    IntArray,
-    InvalidValueError,
-    PolicyContext,
-    Record,
-    World,
-    compiled,
-    finite_rewards,
-    play_round,
-    validate_number,
-)
+import bdes_framework as bdes
+from bdes_framework import FloatArray, IntArray, PolicyContext, Record, World, compiled, play_round
 
 
 @frozen
@@ -38,7 +26,7 @@ class Ucb1Config:
         The factor under the root, finite and above 0; 2 in the paper.
     """
 
-    exploration: float = field(default=2.0, validator=[validate_number, gt(0), lt(math.inf)])
+    exploration: float = field(default=2.0, validator=[bdes.validate_number, gt(0), lt(math.inf)])
 
 
 @frozen
@@ -152,17 +140,17 @@ class Ucb1:
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the reward of the arm just asked for: shape (1,)."""
-        (reward,) = finite_rewards(rewards, 1).tolist()
+        (reward,) = bdes.finite_rewards(rewards, 1).tolist()
         _learn(*self._state, self._lam, self._arm, reward)
 
     def play(self, world: World, record: Record) -> None:
         """Play a whole block in one compiled loop."""
         _play(self._state, self._exploration, self._lam, world, record)
 
-    def diagnostics(self) -> Diagnostics:
+    def diagnostics(self) -> bdes.Diagnostics:
         """Return how often each arm was played, its mean reward and, with lam, their age."""
         plays, _, means, _, clock = self._state
-        shown: dict[str, DiagnosticValue] = {"plays": plays.copy(), "means": means[0].copy()}
+        shown: dict[str, bdes.DiagnosticValue] = {"plays": plays.copy(), "means": means[0].copy()}
         if self._lam is not None:
             shown["ages"] = np.where(plays > 0, clock[0] - means[1], 0.0)
         return shown
@@ -177,5 +165,5 @@ def build_wide_ucb(config: WideUcbConfig, context: PolicyContext) -> Ucb1:
     """Build the policy ``wide-ucb``."""
     problem = context.problem
     if problem.lam is None:
-        raise InvalidValueError("wide-ucb needs to know lam; without it, use exp3p")
+        raise bdes.InvalidValueError("wide-ucb needs to know lam; without it, use exp3p")
     return Ucb1(problem.n_arms, float(config.exploration), float(problem.lam))

@@ -4,20 +4,8 @@ import numpy as np
 from attrs import field, frozen
 from attrs.validators import ge
 
-from bdes_framework import (
-    AffineEffect,
-    FloatArray,
-    Instance,
-    IntArray,
-    InvalidValueError,
-    Plan,
-    Schedule,
-    add_pull,
-    as_integer,
-    compiled,
-    pareto_arms,
-    repeat_effect,
-)
+import bdes_framework as bdes
+from bdes_framework import AffineEffect, FloatArray, IntArray, add_pull, compiled, repeat_effect
 from bdes_planners.bounds import simply_bounded_plan
 
 
@@ -81,14 +69,14 @@ class BestCycle:
     length: int = field(default=4, validator=ge(1))
     most_cycles: int = field(default=20_000_000, validator=ge(1))
 
-    def plan(self, instance: Instance, horizon: int) -> Plan:
+    def plan(self, instance: bdes.Instance, horizon: int) -> bdes.Plan:
         """Return the best periodic schedule of ``horizon`` pulls; the shortest of equals."""
-        horizon = as_integer(horizon, "horizon", 1)
-        arms = np.sort(pareto_arms(instance.r, instance.b))
+        horizon = bdes.as_integer(horizon, "horizon", 1)
+        arms = np.sort(bdes.pareto_arms(instance.r, instance.b))
         longest = min(self.length, horizon)
         n_cycles = sum(arms.size**length for length in range(1, longest + 1))
         if n_cycles > self.most_cycles:
-            raise InvalidValueError(
+            raise bdes.InvalidValueError(
                 f"{arms.size} arms make {n_cycles} cycles of up to {longest} pulls, more than"
                 f" most_cycles = {self.most_cycles}: use a smaller 'length', allow more, or use"
                 " the 'certified' planner"
@@ -101,6 +89,6 @@ class BestCycle:
             # A longer cycle that only repeats a shorter one may differ in the last bits.
             if total > highest * (1 + 1e-12):
                 chosen, highest = best, total
-        schedule = Schedule.cycle(arms[chosen], horizon)
+        schedule = bdes.Schedule.cycle(arms[chosen], horizon)
         tried = {"method": "cycle", "period": chosen.size, "cycles_tried": n_cycles}
         return simply_bounded_plan(instance, schedule, tried)

@@ -2,17 +2,8 @@
 
 import numpy as np
 
-from bdes_framework import (
-    AffineEffect,
-    Diagnostics,
-    FloatArray,
-    Instance,
-    Plan,
-    Schedule,
-    add_pull,
-    compiled,
-    repeat_effect,
-)
+import bdes_framework as bdes
+from bdes_framework import AffineEffect, FloatArray, Plan, add_pull, compiled, repeat_effect
 from bdes_planners.reduced_problem import UNIT_ROUNDOFF, Reduced
 
 
@@ -52,15 +43,17 @@ def rounding_of_value(lam: float, horizon: int) -> float:
     return float(16 * UNIT_ROUNDOFF * (memory + 128))
 
 
-def constant_plan(instance: Instance, problem: Reduced, horizon: int, method: str) -> Plan:
+def constant_plan(instance: bdes.Instance, problem: Reduced, horizon: int, method: str) -> Plan:
     """Return the plan that plays the first kept arm throughout; optimal where that is proven."""
-    schedule = Schedule.cycle(problem.index[:1], horizon)
+    schedule = bdes.Schedule.cycle(problem.index[:1], horizon)
     value = instance.value(schedule)
     upper = value * (1 + 2 * rounding_of_value(instance.lam, horizon))
     return Plan(schedule, value, upper, {"method": method, "hull_arms": problem.n_arms})
 
 
-def simply_bounded_plan(instance: Instance, schedule: Schedule, diagnostics: Diagnostics) -> Plan:
+def simply_bounded_plan(
+    instance: bdes.Instance, schedule: bdes.Schedule, diagnostics: bdes.Diagnostics
+) -> Plan:
     """Return the plan of a schedule with the cheapest of proven bounds."""
     value = instance.value(schedule)
     upper = max(potential_bound(instance, schedule.n_pulls), value)
@@ -77,7 +70,7 @@ def is_constant(problem: Reduced) -> bool:
     return problem.n_arms == 1 or problem.lam == 0 or nothing
 
 
-def potential_bound(instance: Instance, horizon: int) -> float:
+def potential_bound(instance: bdes.Instance, horizon: int) -> float:
     """Return an upper bound on what any schedule earns, in a few vector operations.
 
     For every price m >= 0 on the state, ``sum r·q`` equals

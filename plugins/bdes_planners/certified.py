@@ -10,16 +10,8 @@ import numpy as np
 from attrs import define, evolve, field, frozen
 from attrs.validators import ge, gt, lt, optional
 
-from bdes_framework import (
-    DiagnosticValue,
-    FloatArray,
-    Instance,
-    Plan,
-    Schedule,
-    Segment,
-    as_integer,
-    state_decay,
-)
+import bdes_framework as bdes
+from bdes_framework import FloatArray, Instance, Plan, Schedule, Segment, as_integer, state_decay
 from bdes_planners.backward_induction import BackwardInduction, Chords, Status, steady_gains
 from bdes_planners.blocks import Step, block_step, single_step
 from bdes_planners.bounds import best_pair, constant_plan, is_constant, potential_bound
@@ -96,7 +88,7 @@ class _Search:
         self.tolerance = sweep.chords.tolerance / sweep.block.rounds
 
     def plan(self) -> Plan:
-        diagnostics: dict[str, DiagnosticValue] = {
+        diagnostics: dict[str, bdes.DiagnosticValue] = {
             "method": self.method,
             "gap_asked": self.gap,
             "gap_reached": self.done,

@@ -13,17 +13,8 @@ import numpy as np
 from attrs import field, frozen
 from attrs.validators import gt, in_, lt
 
-from bdes_framework import (
-    DiagnosticValue,
-    FloatArray,
-    Instance,
-    IntArray,
-    InvalidValueError,
-    Plan,
-    Schedule,
-    as_integer,
-    compiled,
-)
+import bdes_framework as bdes
+from bdes_framework import FloatArray, IntArray, InvalidValueError, Plan, as_integer, compiled
 from bdes_planners.bounds import best_pair, constant_plan, is_constant
 from bdes_planners.reduced_problem import UNIT_ROUNDOFF, Reduced, reduce
 
@@ -102,7 +93,7 @@ class Fptas:
     )
     memory: float = field(default=512.0, validator=gt(0))
 
-    def plan(self, instance: Instance, horizon: int) -> Plan:
+    def plan(self, instance: bdes.Instance, horizon: int) -> Plan:
         """Return a schedule of ``horizon`` pulls within the guarantee of the optimum."""
         horizon = as_integer(horizon, "horizon", 1)
         problem = reduce(instance)
@@ -115,13 +106,13 @@ class Fptas:
         # Over two rounds and more a pair earns something, if only less than a float can hold.
         epsilon = max(epsilon, sys.float_info.min)
         arms, total, pairs = self._search(problem, horizon, epsilon)
-        schedule = problem.original(Schedule.of(arms))
+        schedule = problem.original(bdes.Schedule.of(arms))
         value = instance.value(schedule)
         # The optimal schedule's rounded total is at most ours, and each of its rounds was
         # rounded by less than epsilon; states carry a rounding error of their own.
         upper = epsilon * (total + horizon) * problem.unit
         upper *= 1 + 8 * UNIT_ROUNDOFF * (horizon + 4)
-        diagnostics: dict[str, DiagnosticValue] = {
+        diagnostics: dict[str, bdes.DiagnosticValue] = {
             "method": "rounded rewards",
             "hull_arms": problem.n_arms,
             "epsilon": epsilon * problem.unit,

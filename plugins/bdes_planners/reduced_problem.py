@@ -9,15 +9,8 @@ import math
 import numpy as np
 from attrs import evolve, frozen
 
-from bdes_framework import (
-    FloatArray,
-    Instance,
-    IntArray,
-    Schedule,
-    Segment,
-    hull_of_arms,
-    state_decay,
-)
+import bdes_framework as bdes
+from bdes_framework import FloatArray, Instance, IntArray, Schedule, hull_of_arms, state_decay
 
 UNIT_ROUNDOFF = 2.0**-53
 
@@ -62,7 +55,7 @@ class Reduced:
 
     def original(self, schedule: Schedule) -> Schedule:
         """Return a schedule of the kept arms with the arms numbered as in the instance."""
-        return Schedule([Segment(self.index[s.arms], s.repeats) for s in schedule.segments])
+        return Schedule([bdes.Segment(self.index[s.arms], s.repeats) for s in schedule.segments])
 
     def thinned(self, slack: float) -> "Reduced":
         """Return the same without arms that lie at most ``slack`` above a chord of the others."""

@@ -8,18 +8,8 @@ from attrs import field, frozen
 from attrs.validators import gt, lt
 from numpy.random import Generator
 
-from bdes_framework import (
-    Diagnostics,
-    FloatArray,
-    IntArray,
-    PolicyContext,
-    Record,
-    World,
-    compiled,
-    play_round,
-    reward_in_unit_interval,
-    validate_number,
-)
+import bdes_framework as bdes
+from bdes_framework import FloatArray, IntArray, Record, World, compiled, play_round
 
 
 @frozen
@@ -47,7 +37,7 @@ class Exp3pConfig:
         The probability with which the regret bound may fail, between 0 and 1.
     """
 
-    delta: float = field(default=0.05, validator=[validate_number, gt(0), lt(1)])
+    delta: float = field(default=0.05, validator=[bdes.validate_number, gt(0), lt(1)])
 
 
 class Rates(NamedTuple):
@@ -148,7 +138,7 @@ class Exp3p:
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the reward of the arm just asked for: shape (1,)."""
-        reward = reward_in_unit_interval(rewards)
+        reward = bdes.reward_in_unit_interval(rewards)
         _learn(*self._state, *self._parameters, self._arm, reward)
 
     def play(self, world: World, record: Record) -> None:
@@ -156,12 +146,12 @@ class Exp3p:
         uniforms = self._rng.random(record.arms.size)
         _play(self._state, self._parameters, uniforms, world, record)
 
-    def diagnostics(self) -> Diagnostics:
+    def diagnostics(self) -> bdes.Diagnostics:
         """Return eta, gamma, beta and the probabilities of the next draw."""
         return {**self._parameters._asdict(), "probabilities": self._state.probabilities.copy()}
 
 
-def build(config: Exp3pConfig, context: PolicyContext) -> Exp3p:
+def build(config: Exp3pConfig, context: bdes.PolicyContext) -> Exp3p:
     """Build the policy."""
     problem = context.problem
     parameters = rates(problem.n_arms, problem.horizon, float(config.delta))

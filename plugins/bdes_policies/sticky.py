@@ -7,15 +7,8 @@ from attrs import field, frozen
 from attrs.validators import ge, gt, lt, optional
 from numpy.random import Generator
 
-from bdes_framework import (
-    IntArray,
-    PolicyContext,
-    Problem,
-    Schedule,
-    compiled,
-    validate_integer,
-    validate_number,
-)
+import bdes_framework as bdes
+from bdes_framework import IntArray, Problem, Schedule, compiled, validate_integer, validate_number
 from bdes_policies.exploration.phased_policy import (
     DiagnosticsDict,
     FollowSchedule,
@@ -162,7 +155,7 @@ def _script(
     return FollowSchedule(Schedule.cycle(committed, max(left, 1)))
 
 
-def build(config: StickyConfig, context: PolicyContext) -> PhasedPolicy:
+def build(config: StickyConfig, context: bdes.PolicyContext) -> PhasedPolicy:
     """Build the policy."""
     problem = context.problem
     diagnostics: DiagnosticsDict = {"meta_arms": problem.n_arms * (problem.n_arms + 1) // 2}

@@ -8,16 +8,8 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from bdes_framework import (
-    CtrCurve,
-    FloatArray,
-    Instance,
-    InvalidValueError,
-    RateCalibration,
-    UnidentifiedCurveError,
-    calibrate_rate,
-    load_plugins,
-)
+import bdes_framework as bdes
+from bdes_framework import CtrCurve, FloatArray, UnidentifiedCurveError, calibrate_rate
 
 UNEVEN = [0, 1, 2, 3, 5, 8, 12, 17, 25, 40]
 
@@ -47,7 +39,9 @@ def noisy_curve(seed: int) -> CtrCurve:
     return CtrCurve(UNEVEN, noisy_levels(seed), WEIGHTS)
 
 
-def assert_same_fit(fit: RateCalibration, other: RateCalibration, rel: float = 1e-6) -> None:
+def assert_same_fit(
+    fit: bdes.RateCalibration, other: bdes.RateCalibration, rel: float = 1e-6
+) -> None:
     """Compare rates and intervals, of rate and ratio."""
     assert fit.lam == pytest.approx(other.lam, rel=rel)
     assert fit.lam_interval == pytest.approx(other.lam_interval, rel=2 * rel)
@@ -196,15 +190,15 @@ def test_more_confidence_widens_intervals() -> None:
             (low, high), (lower, higher) = getattr(inner, name), getattr(outer, name)
             assert lower < low < high < higher
     for confidence in (0.0, 1.0, 95, math.nan):
-        with pytest.raises(InvalidValueError, match="confidence"):
+        with pytest.raises(bdes.InvalidValueError, match="confidence"):
             calibrate_rate(noisy_curve(6), confidence=confidence)
 
 
 def fits_of_clicks(
     lam: float, ratio: float, level0: float, n_curves: int, *, estimate_noise: bool
-) -> list[RateCalibration]:
+) -> list[bdes.RateCalibration]:
     """Calibrate curves of drawn clicks; those that are rejected are left out."""
-    rng, fits = default_rng(2024), list[RateCalibration]()
+    rng, fits = default_rng(2024), list[bdes.RateCalibration]()
     means, impressions = exact_levels(UNEVEN, lam, ratio, level0), np.full(len(UNEVEN), 20_000)
     for _ in range(n_curves):
         curve = CtrCurve(UNEVEN, rng.binomial(impressions, means) / impressions, None, impressions)
@@ -333,7 +327,7 @@ def test_a_fall_to_zero_is_not_taken_as_straight() -> None:
 def test_extreme_levels_are_rejected(scale: float) -> None:
     levels = exact_levels(UNEVEN, 0.2, 0.4)
     for curve in (CtrCurve(UNEVEN, scale * levels), CtrCurve(UNEVEN, levels, [scale] * 10)):
-        with pytest.raises(InvalidValueError, match="another unit"):
+        with pytest.raises(bdes.InvalidValueError, match="another unit"):
             calibrate_rate(curve)
 
 
@@ -368,7 +362,7 @@ def test_levels_just_within_bounds_are_fitted() -> None:
     ],
 )
 def test_a_malformed_curve_is_rejected(columns: dict[str, list[float]], reason: str) -> None:
-    with pytest.raises(InvalidValueError, match=reason) as caught:
+    with pytest.raises(bdes.InvalidValueError, match=reason) as caught:
         CtrCurve(**columns)
     assert not isinstance(caught.value, UnidentifiedCurveError)
 
@@ -384,7 +378,7 @@ def test_a_curve_keeps_its_own_numbers() -> None:
 
 @pytest.mark.parametrize("c", [1.0, 0.4])
 def test_the_rate_of_an_instance_in_any_scale(c: float) -> None:
-    instance = Instance([0.9, 0.5], [0.2, 0.6], lam=0.07, q0=0.8).scaled(c)
+    instance = bdes.Instance([0.9, 0.5], [0.2, 0.6], lam=0.07, q0=0.8).scaled(c)
     rounds = np.array([0, 1, 4, 9, 16, 25, 60])
     levels = instance.expected_rewards(np.ones(61, dtype=np.int64))[rounds]
     fit = calibrate_rate(CtrCurve(rounds, levels))
@@ -392,12 +386,12 @@ def test_the_rate_of_an_instance_in_any_scale(c: float) -> None:
     assert fit.ratio == pytest.approx(0.6 / 0.8, rel=1e-6)
     assert fit.level0 == pytest.approx(0.5 * 0.8, rel=1e-6)
     # An instance made from a fit goes on as the real one does.
-    made = Instance([fit.level0], [fit.ratio], fit.lam).expected_rewards([0] * 300)
+    made = bdes.Instance([fit.level0], [fit.ratio], fit.lam).expected_rewards([0] * 300)
     np.testing.assert_allclose(made, instance.expected_rewards([1] * 300), rtol=1e-6)
 
 
 def test_levels_averaged_over_windows_are_fitted() -> None:
-    instance = Instance([0.5], [0.3], lam=0.04, q0=0.6)
+    instance = bdes.Instance([0.5], [0.3], lam=0.04, q0=0.6)
     windows = instance.expected_rewards(np.zeros(105, dtype=np.int64)).reshape(15, 7)
     fit = calibrate_rate(CtrCurve(7 * np.arange(15), windows.mean(axis=1)))
     assert fit.lam == pytest.approx(0.04, rel=1e-6)
@@ -405,7 +399,7 @@ def test_levels_averaged_over_windows_are_fitted() -> None:
 
 
 def test_clicks_of_an_environment_give_its_rate() -> None:
-    plugins, n_users, rounds = load_plugins(), 400, 60
+    plugins, n_users, rounds = bdes.load_plugins(), 400, 60
     clicks = np.zeros(rounds)
     for user in range(n_users):
         one = plugins.environment("bernoulli", seed=user, r=[0.8], b=[0.2], lam=0.1, q0=0.9)

@@ -11,18 +11,8 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from bdes_framework import (
-    FloatArray,
-    Instance,
-    Problem,
-    Record,
-    World,
-    alternating_limit,
-    load_plugins,
-    settling_pulls,
-    state_after_repeating,
-    sweep_block,
-)
+import bdes_framework as bdes
+from bdes_framework import FloatArray, Instance, settling_pulls, state_after_repeating
 from bdes_policies import estimate_lam
 from tests.support import textbook
 
@@ -275,7 +265,7 @@ def test_eliminating_a_tenth_exceeds_the_horizon() -> None:
 def test_printed_lam_estimate_is_always_one(lam: float) -> None:
     r_i, b_i, b_j = 0.8, 0.3, 0.9
     own, other = r_i * b_i, r_i * b_j
-    alternating = r_i * alternating_limit(b_i, b_j, lam)
+    alternating = r_i * bdes.alternating_limit(b_i, b_j, lam)
     printed = (own + alternating - 2 * alternating) / (own - alternating)
     right = 1 + (other - alternating) / (own - alternating)
     assert printed == pytest.approx(1)
@@ -313,7 +303,7 @@ def test_threshold_is_out_of_reach_of_most_arms() -> None:
     threshold = 3 * math.sqrt(math.log(100_000)) / (100_000 / 5) ** (1 / 3)
     assert threshold == pytest.approx(0.375, abs=0.001)
     lam = 0.1
-    signal = abs(0.3 - alternating_limit(0.3, 0.9, lam))  # of an arm with r = 1
+    signal = abs(0.3 - bdes.alternating_limit(0.3, 0.9, lam))  # of an arm with r = 1
     assert signal == pytest.approx(0.6 / (2 - lam))
     assert signal < threshold
 
@@ -347,9 +337,9 @@ def test_noise_is_clipped_and_not_in_the_means() -> None:
     n, sigma = 200_000, 0.1
     noise = default_rng(5).normal(0, sigma, n)
     assert noise.max() > 0  # so that r (q + noise) exceeds 1 somewhere
-    world = World(np.ones(1), np.ones(1), 0.5, np.ones(1), default_rng(6).random(n), noise)
-    record = Record.empty(n, np.zeros(n, dtype=np.int64))
-    assert sweep_block(world, record) == -1
+    world = bdes.World(np.ones(1), np.ones(1), 0.5, np.ones(1), default_rng(6).random(n), noise)
+    record = bdes.Record.empty(n, np.zeros(n, dtype=np.int64))
+    assert bdes.sweep_block(world, record) == -1
     assert (record.means == 1).all()
     assert 0 <= record.probabilities.min() <= record.probabilities.max() <= 1
     lost = sigma / math.sqrt(2 * math.pi)  # E max(noise, 0)
@@ -451,7 +441,7 @@ def test_widening_all_intervals_alike_is_ucb1() -> None:
         played.append(indices.index(max(indices)))
     assert played == plain
 
-    policy = load_plugins().policy("wide-ucb", Problem(3, horizon, lam), seed=1)
+    policy = bdes.load_plugins().policy("wide-ucb", bdes.Problem(3, horizon, lam), seed=1)
     by_age = []
     for t in range(horizon):
         by_age += policy.ask(1).tolist()

@@ -8,16 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bdes_framework import (
-    Benchmark,
-    ConfigError,
-    Environment,
-    FloatArray,
-    HasBenchmark,
-    HasInstance,
-    load_plugins,
-    run_experiment,
-)
+import bdes_framework as bdes
+from bdes_framework import FloatArray, HasBenchmark, HasInstance, load_plugins, run_experiment
 from bdes_framework.testing import Check, environment_checks, parametrize_with_checks
 from tests.support import REPOSITORY
 
@@ -40,11 +32,11 @@ def test_conformance(check: Check) -> None:
     check()
 
 
-def new(**parameters: object) -> Environment:
+def new(**parameters: object) -> bdes.Environment:
     return PLUGINS.environment("rebounding", seed=1, **(parameters or CONTENT))
 
 
-def benchmark(*horizons: int, **parameters: object) -> Benchmark:
+def benchmark(*horizons: int, **parameters: object) -> bdes.Benchmark:
     environment = new(**parameters)
     assert isinstance(environment, HasBenchmark)
     assert not isinstance(environment, HasInstance)
@@ -113,7 +105,7 @@ def test_the_bound_is_close_or_exact() -> None:
     ],
 )
 def test_impossible_arms_raise(wrong: dict[str, list[float]]) -> None:
-    with pytest.raises(ConfigError):
+    with pytest.raises(bdes.ConfigError):
         new(**wrong)
 
 

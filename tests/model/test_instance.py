@@ -10,16 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bdes_framework import (
-    Instance,
-    InvalidValueError,
-    Problem,
-    Schedule,
-    Segment,
-    alternating_limit,
-    settling_pulls,
-    state_after_repeating,
-)
+import bdes_framework as bdes
+from bdes_framework import Instance, InvalidValueError, Segment, alternating_limit, settling_pulls
 
 unit = st.floats(0, 1)
 rates = st.one_of(st.sampled_from([0.0, 1.0, 1e-9, 0.5]), unit)
@@ -57,7 +49,7 @@ def test_segments_are_worth_what_their_arms_are(
     instance = Instance([r for r, _ in pairs], [b for _, b in pairs], lam)
     some_arms = st.lists(st.integers(0, len(pairs) - 1), min_size=1, max_size=4)
     segments = data.draw(st.lists(st.tuples(some_arms, st.integers(1, 50)), min_size=1, max_size=4))
-    schedule = Schedule([Segment(arms, repeats) for arms, repeats in segments])
+    schedule = bdes.Schedule([Segment(arms, repeats) for arms, repeats in segments])
     assert instance.value(schedule) == pytest.approx(instance.value(schedule.arms), rel=1e-12)
     assert instance.state_after(schedule) == pytest.approx(
         instance.state_after(schedule.arms), rel=1e-12, abs=1e-300
@@ -71,7 +63,7 @@ def test_value_of_a_billion_repeats() -> None:
     gain = 0.9 * limit[0] + 0.3 * limit[1]
     # From q = 1 the transient is worth less than two rewards.
     assert instance.value(arms) / 10**6 == pytest.approx(gain, abs=2 / 10**6)
-    billion = Schedule([Segment([0, 1], 10**9)])
+    billion = bdes.Schedule([Segment([0, 1], 10**9)])
     assert instance.value(billion) / 10**9 == pytest.approx(gain, abs=2 / 10**9)
 
 
@@ -80,7 +72,7 @@ def test_a_million_pulls_stay_on_the_closed_form(lam: float) -> None:
     instance = Instance([1.0], [0.15], lam)
     states = instance.states(np.zeros(10**6, dtype=np.int64))
     pulls = [*range(1000), *range(1000, 10**6, 1000), 10**6 - 1]
-    exact = [state_after_repeating(1.0, 0.15, lam, n) for n in pulls]
+    exact = [bdes.state_after_repeating(1.0, 0.15, lam, n) for n in pulls]
     tolerance = 1e-12 if lam >= 1e-3 else 1e-10
     np.testing.assert_allclose(states[pulls], exact, rtol=0, atol=tolerance)
 
@@ -108,7 +100,7 @@ def test_repeats_keep_digits_at_tiny_rates(lam: float) -> None:
     instance = Instance([1.0], [0.5], lam, q0=0.0)
     n = 10**9
     exact = -0.5 * math.expm1(n * math.log1p(-lam))
-    assert instance.state_after(Schedule([Segment([0], n)])) == pytest.approx(exact, rel=1e-9)
+    assert instance.state_after(bdes.Schedule([Segment([0], n)])) == pytest.approx(exact, rel=1e-9)
 
 
 @pytest.mark.parametrize("lam", [1e-4, 0.01, 0.3, 0.5, 0.99, 1.0])
@@ -118,7 +110,7 @@ def test_settling_pulls_is_the_smallest_number(lam: float, eps: float) -> None:
     assert (1 - lam) ** n <= lam * eps
     assert n == 0 or (1 - lam) ** (n - 1) > lam * eps
     for q, b in itertools.product((0.0, 1.0), repeat=2):
-        assert abs(state_after_repeating(q, b, lam, n) - b) <= eps
+        assert abs(bdes.state_after_repeating(q, b, lam, n) - b) <= eps
 
 
 def exact_logarithm(value: Fraction) -> Fraction:
@@ -239,4 +231,4 @@ BAD_PROBLEMS: dict[str, list[Any]] = {
 )
 def test_problem_rejects_bad_values(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError):
-        Problem(**({"n_arms": 3, "horizon": 10} | wrong))
+        bdes.Problem(**({"n_arms": 3, "horizon": 10} | wrong))

@@ -7,17 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bdes_framework import (
-    ConfigError,
-    ContractError,
-    Kind,
-    PluginError,
-    Plugins,
-    PluginStatus,
-    Problem,
-    UnknownNameError,
-    load_plugins,
-)
+import bdes_framework as bdes
+from bdes_framework import ConfigError, Kind, PluginError, Plugins, UnknownNameError, load_plugins
 from tests.support.broken_plugins import BROKEN, HALF_WAY, RAISES_ON_IMPORT
 from tests.support.experiments import Install, good_plugin
 
@@ -30,7 +21,7 @@ def bdes_run_started(run):
 """
 
 
-def status_of(plugins: Plugins, name: str) -> PluginStatus:
+def status_of(plugins: Plugins, name: str) -> bdes.PluginStatus:
     (status,) = [status for status in plugins.statuses if status.name == name]
     return status
 
@@ -244,8 +235,8 @@ def test_plugins_pickle_by_name(tmp_path: Path) -> None:
 
 def test_factory_that_returns_something_else(tmp_path: Path) -> None:
     plugins = load_file(tmp_path, good_plugin("mine").replace("def tell", "def observe"))
-    with pytest.raises(ContractError, match=r"plugin 'mine' .* 'First', which lacks tell"):
-        plugins.policy("mine", Problem(2, 10), seed=1)
+    with pytest.raises(bdes.ContractError, match=r"plugin 'mine' .* 'First', which lacks tell"):
+        plugins.policy("mine", bdes.Problem(2, 10), seed=1)
 
 
 def test_name_table_and_config_build_alike() -> None:

@@ -4,17 +4,8 @@ import numpy as np
 from attrs import frozen
 from numpy.random import Generator
 
-from bdes_framework import (
-    BuildContext,
-    FloatArray,
-    Instance,
-    IntArray,
-    Plan,
-    PolicyContext,
-    Registrar,
-    Schedule,
-    hookimpl,
-)
+import bdes_framework as bdes
+from bdes_framework import FloatArray, Instance, IntArray, Plan, PolicyContext, Schedule, hookimpl
 
 BDES_API_VERSION = 1
 
@@ -36,7 +27,7 @@ class Plain:
 class Built:
     """Is its own factory."""
 
-    def __init__(self, config: Config, context: BuildContext) -> None:
+    def __init__(self, config: Config, context: bdes.BuildContext) -> None:
         pass
 
 
@@ -87,7 +78,7 @@ def build_plain(config: Plain, context: PolicyContext) -> Good:
 
 
 @hookimpl
-def bdes_register(registrar: Registrar) -> None:
+def bdes_register(registrar: bdes.Registrar) -> None:
     registrar.policy("good", Config, Good)
     registrar.policy("without-tell", Config, WithoutTell)  # error: arg-type
     registrar.policy("list", Config, AsksForAList)  # error: arg-type

@@ -4,20 +4,8 @@ import numpy as np
 from attrs import field, frozen
 from attrs.validators import ge, gt, le, lt, optional
 
-from bdes_framework import (
-    ContractError,
-    FloatArray,
-    Instance,
-    InvalidValueError,
-    Planner,
-    PlannerRef,
-    Policy,
-    PolicyContext,
-    Problem,
-    Schedule,
-    validate_integer,
-    validate_number,
-)
+import bdes_framework as bdes
+from bdes_framework import FloatArray, Policy, Problem, Schedule, validate_integer, validate_number
 from bdes_policies.exploration.phased_policy import DiagnosticsDict, FollowSchedule
 from bdes_policies.exploration.phases import StateWeights
 from bdes_policies.exploration.tuning import Lengths, Tuning, exploration_budget, lengths
@@ -44,7 +32,7 @@ class ExploreThenCommitConfig:
         The share of the horizon that exploring may take, between 0 and 1.
     """
 
-    planner: PlannerRef = "certified"
+    planner: bdes.PlannerRef = "certified"
     tuning: Tuning = "balanced"
     epsilon: float | None = field(default=None, validator=optional([validate_number, gt(0), le(1)]))
     samples: int | None = field(default=None, validator=optional([validate_integer, ge(1)]))
@@ -59,7 +47,7 @@ class Task:
     """Its horizon is the rounds that are left."""
     lam: float
     """The evolution rate, known or estimated."""
-    planner: Planner
+    planner: bdes.Planner
     weights: StateWeights
     """Of the arms pulled before, if any; exploring adds to them."""
     diagnostics: DiagnosticsDict
@@ -67,12 +55,14 @@ class Task:
 
     @classmethod
     def with_known_lam(
-        cls, name: str, config: ExploreThenCommitConfig, context: PolicyContext
+        cls, name: str, config: ExploreThenCommitConfig, context: bdes.PolicyContext
     ) -> "Task":
         """Return the task of a policy that needs lam; raise if the problem does not say it."""
         problem = context.problem
         if problem.lam is None:
-            raise InvalidValueError(f"{name} needs to know lam; without it, use unknown-lambda")
+            raise bdes.InvalidValueError(
+                f"{name} needs to know lam; without it, use unknown-lambda"
+            )
         lam, planner = float(problem.lam), context.planner(config.planner)
         weights = StateWeights(problem.n_arms, lam)
         return cls(problem, lam, planner, weights, {"tuning": config.tuning})
@@ -111,9 +101,9 @@ def follow_plan(
     if not r_hat.any():
         diagnostics["plan"] = "all arms in turn: none has paid"
         return round_robin(r_hat.size, rounds)
-    plan = task.planner.plan(Instance(r_hat, b_hat, task.lam, state), rounds)
+    plan = task.planner.plan(bdes.Instance(r_hat, b_hat, task.lam, state), rounds)
     if plan.schedule.n_pulls != rounds:
-        raise ContractError(
+        raise bdes.ContractError(
             f"the planner was asked for {rounds} pulls and returned {plan.schedule.n_pulls}"
         )
     text = str(plan.schedule)

@@ -11,20 +11,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bdes_framework import (
-    ContractError,
-    Diagnostics,
-    DiagnosticValue,
-    FloatArray,
-    FusedPolicy,
-    HasDiagnostics,
-    IntArray,
-    Policy,
-    Record,
-    Schedule,
-    World,
-    sweep_block,
-)
+import bdes_framework as bdes
+from bdes_framework import Diagnostics, FloatArray, FusedPolicy, IntArray, Policy, Record, World
 from bdes_policies.exploration.phases import Phase, PhaseReader, check_rewards
 
 MAX_BLOCK = 1 << 16
@@ -33,14 +21,14 @@ MAX_BLOCK = 1 << 16
 PhaseGenerator: TypeAlias = Generator[Phase, FloatArray, Policy]
 """Yields phases, is sent their sums, returns who plays the rest."""
 
-DiagnosticsDict: TypeAlias = dict[str, DiagnosticValue]
+DiagnosticsDict: TypeAlias = dict[str, bdes.DiagnosticValue]
 """What a script wants to show; it adds to them as it goes."""
 
 
 class FollowSchedule:
     """Plays a schedule to its end, whatever the rewards."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: bdes.Schedule) -> None:
         self._blocks = schedule.blocks(MAX_BLOCK)
         self._block = np.empty(0, dtype=np.int64)
         self._done = self._asked = 0
@@ -50,7 +38,7 @@ class FollowSchedule:
         if self._done == self._block.size:
             block = next(self._blocks, None)
             if block is None:
-                raise ContractError("asked for more rounds than the problem's horizon has")
+                raise bdes.ContractError("asked for more rounds than the problem's horizon has")
             self._block, self._done = block, 0
         self._asked = min(limit, self._block.size - self._done)
         return self._block[self._done : self._done + self._asked].copy()
@@ -100,9 +88,9 @@ class PhasedPolicy:
             arms = self.ask(n - done)
             here, part = _rounds(world, record, done, done + arms.size)
             part.arms[:] = arms
-            wrong = sweep_block(here, part)
+            wrong = bdes.sweep_block(here, part)
             if wrong >= 0:
-                raise ContractError(f"{type(self._last).__name__} asked for arm {arms[wrong]}")
+                raise bdes.ContractError(f"{type(self._last).__name__} asked for arm {arms[wrong]}")
             self.tell(part.rewards)
             done += arms.size
 
@@ -113,7 +101,7 @@ class PhasedPolicy:
         """
         shown = dict(self._diagnostics)
         last: Diagnostics = (
-            self._last.diagnostics() if isinstance(self._last, HasDiagnostics) else {}
+            self._last.diagnostics() if isinstance(self._last, bdes.HasDiagnostics) else {}
         )
         for name, value in last.items():
             while name in shown:

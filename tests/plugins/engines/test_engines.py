@@ -18,17 +18,10 @@ import pytest
 from attrs import evolve, frozen
 from distributed import Client
 
+import bdes_framework as bdes
 from bdes_engines import processes
 from bdes_engines.processes import Processes
-from bdes_framework import (
-    ConfigError,
-    ContractError,
-    PluginError,
-    StoreError,
-    load_experiment,
-    load_run,
-    run_experiment,
-)
+from bdes_framework import PluginError, StoreError, load_experiment, load_run, run_experiment
 from tests.support.experiments import SLOW, changed, dump, run_demo, write_experiment
 
 CLI = [sys.executable, "-c", "from bdes_framework.cli import main; main()"]
@@ -283,7 +276,7 @@ def bdes_register(registrar):
 def test_engines_that_repeat_or_drop_jobs(folder: Path) -> None:
     (folder / "engine.py").write_text(ENGINE)
     write_experiment(folder, ('["mine.py"]', '["mine.py", "engine.py"]'))
-    with pytest.raises(ContractError, match="engine 'wrong' returned a result twice"):
+    with pytest.raises(bdes.ContractError, match="engine 'wrong' returned a result twice"):
         run_demo(folder, engine="wrong")
     run = run_demo(folder, "lazy", engine={"use": "wrong", "times": 0})
     assert {cell.error for cell in run.cells()} == {"its worker died every time it was tried"}
@@ -310,7 +303,7 @@ def test_port_without_scheduler_is_named(folder: Path, takes_calls: bool) -> Non
 )
 def test_bad_addresses_raise_at_once(folder: Path, address: str) -> None:
     message = "have a port up to 65535" if "65536" in address else "be host:port"
-    with pytest.raises(ConfigError, match=f"address must {message}"):
+    with pytest.raises(bdes.ConfigError, match=f"address must {message}"):
         run_demo(folder, engine={"use": "dask", "address": address})
     assert not (folder / "run").exists()
 

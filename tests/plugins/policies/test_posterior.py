@@ -10,14 +10,7 @@ import pytest
 from attrs import define, field
 from numpy.random import Generator
 
-from bdes_framework import (
-    FloatArray,
-    Instance,
-    IntArray,
-    Problem,
-    likelihood_of,
-    simulate,
-)
+from bdes_framework import FloatArray, Instance, IntArray, Problem, likelihood_of, simulate
 from bdes_framework.experiment.arms import ArmsConfig, generate_arms
 from bdes_policies.posterior.deviates import CorrelatedDeviates
 from bdes_policies.posterior.information_gain import plan_roughly
