@@ -79,7 +79,7 @@ class RunBenchmark:
     @property
     def gap(self) -> float:
         """Upper bound on the benchmark's loss against the optimum, relative to the bound."""
-        return relative_gap(self.value, self.upper_bound)
+        return min(relative_gap(self.value, self.upper_bound), 1.0)
 
 
 @frozen(eq=False)
@@ -112,6 +112,7 @@ class Run:
         self.folder = folder
         self._store = store
         self._plan = store.plan()
+        self._rounds: dict[int, IntArray] = {}
         self._groups: dict[tuple[str, str, int], list[PlannedCell]] = {}
         for planned in self._plan:
             self._groups.setdefault(_group(planned), []).append(planned)
@@ -186,7 +187,7 @@ class Run:
         totals = [cell.totals for cell in cells]
         states = [cell.result.states for cell in cells]
         return Curves(
-            checkpoints=self._store.checkpoints(cells[0].planned.horizon),
+            checkpoints=self._checkpoints(cells[0].planned.horizon),
             replications=np.array([cell.planned.replication for cell in cells]),
             rewards=np.array([cell.result.rewards for cell in cells]),
             means=means,
@@ -198,7 +199,7 @@ class Run:
         """Return the traceback of a failed cell; empty if it did not fail."""
         for planned in self._groups.get(_group(cell), ()):
             if planned.replication == cell.replication:
-                result = self._store.result(planned.key)
+                result = self._result(planned)
                 return "" if result is None else result.details
         raise KeyError(f"no cell of {cell.policy!r} on {cell.environment!r}, T = {cell.horizon}")
 
@@ -257,11 +258,35 @@ class Run:
     def _finished(self, plan: Sequence[PlannedCell]) -> Iterator[_Finished]:
         """Yield the planned cells that have a result, each fetched once."""
         for planned in plan:
-            result = self._store.result(planned.key)
+            result = self._result(planned)
             if result is not None:
                 found = self._store.benchmark(benchmark_key(result.basis, planned.horizon))
-                totals = found[0] if found is not None and found[0].size else None
-                yield _Finished(planned, result, totals)
+                # A benchmark of other checkpoints is not this cell's.
+                fits = found is not None and found[0].size == result.means.size > 0
+                yield _Finished(planned, result, found[0] if found and fits else None)
+
+    def _result(self, planned: PlannedCell) -> CellResult | None:
+        """Return the result of a planned cell; raise StoreError if it is not one of that cell."""
+        try:
+            result = self._store.result(planned.key)
+            if result is not None and not result.error:
+                checkpoints = self._checkpoints(planned.horizon)
+                fits = result.means.size == checkpoints.size
+                if not fits or result.counts.sum() != planned.horizon:
+                    raise StoreError(
+                        f"{quoted(str(self.folder), 200)}: cell {quoted(planned.key)} has results"
+                        " of another horizon"
+                    )
+        except StoreError as error:
+            labels = f"{quoted(planned.policy)} on {quoted(planned.environment)}"
+            place = f"{labels}, T = {planned.horizon}, replication {planned.replication}"
+            raise StoreError(f"{error} ({place})") from None
+        return result
+
+    def _checkpoints(self, horizon: int) -> IntArray:
+        if horizon not in self._rounds:
+            self._rounds[horizon] = self._store.checkpoints(horizon)
+        return self._rounds[horizon]
 
 
 def load_run(path: str | PathLike[str]) -> Run:

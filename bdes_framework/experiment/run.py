@@ -147,7 +147,7 @@ def _write_description(store: Store, folder: Path, experiment: Experiment) -> No
             f"{quoted(str(folder), 200)} holds another experiment, or the same one with other"
             " plugin versions; use another --out"
         )
-    if known is None:
+    if known is None or not (folder / "resolved.json").exists():
         resolved = {
             "name": experiment.config.name,
             "versions": dict(experiment.versions),
@@ -194,6 +194,7 @@ class _RunExecution:
     def run_cells(self, retry_failed: bool, on_start: Callable[[int, int], None]) -> None:
         """Run the cells that are missing, then plan the missing benchmarks."""
         cells, config = self._experiment.cells, self._experiment.config
+        self._store.delete_damaged()
         self._store.set_plan(cells)
         for horizon in config.horizons:
             self._store.set_checkpoints(horizon, log_checkpoints(horizon, config.checkpoints))

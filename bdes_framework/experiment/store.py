@@ -12,16 +12,23 @@ from attrs import frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.files import check_no_link
-from bdes_framework._internal.text import one_line, quoted
+from bdes_framework._internal.text import quoted
 from bdes_framework.errors import StoreError
 from bdes_framework.experiment.cell import Cell, CellResult
+from bdes_framework.experiment.database import (
+    checksum,
+    connect_to_read,
+    connect_to_write,
+    database_errors,
+    stop_long_queries,
+)
+from bdes_framework.experiment.file import MAX_HORIZON
 from bdes_framework.interfaces import Benchmark
 
-SCHEMA_VERSION = 1
 DATABASE = "results.sqlite"
 LOCK = "lock.sqlite"
 
-_TABLES = """
+_FIRST_TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE cells (
     key TEXT PRIMARY KEY, rewards BLOB NOT NULL, means BLOB NOT NULL, states BLOB NOT NULL,
@@ -39,6 +46,49 @@ CREATE TABLE benchmarks (
 CREATE TABLE timings (key TEXT PRIMARY KEY, seconds REAL NOT NULL, finished TEXT NOT NULL) STRICT;
 """
 
+# The last column of every table is the checksum of the others, see Store._insert.
+_TABLES = """
+CREATE TABLE meta (
+    name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum BLOB NOT NULL
+) STRICT;
+CREATE TABLE cells (
+    key TEXT PRIMARY KEY, rewards BLOB NOT NULL, means BLOB NOT NULL, states BLOB NOT NULL,
+    counts BLOB NOT NULL, basis TEXT NOT NULL, diagnostics TEXT NOT NULL, error TEXT NOT NULL,
+    details TEXT NOT NULL, checksum BLOB NOT NULL
+) STRICT;
+CREATE TABLE plan (
+    position INTEGER PRIMARY KEY, key TEXT NOT NULL, environment TEXT NOT NULL,
+    policy TEXT NOT NULL, horizon INTEGER NOT NULL, replication INTEGER NOT NULL,
+    checksum BLOB NOT NULL
+) STRICT;
+CREATE TABLE checkpoints (
+    horizon INTEGER PRIMARY KEY, rounds BLOB NOT NULL, checksum BLOB NOT NULL
+) STRICT;
+CREATE TABLE benchmarks (
+    key TEXT PRIMARY KEY, totals BLOB NOT NULL, upper_bound REAL NOT NULL, error TEXT NOT NULL,
+    checksum BLOB NOT NULL
+) STRICT;
+CREATE TABLE timings (
+    key TEXT PRIMARY KEY, seconds REAL NOT NULL, finished TEXT NOT NULL, checksum BLOB NOT NULL
+) STRICT;
+"""
+
+_FORMATS = {1: _FIRST_TABLES, 2: _TABLES}
+"""The tables of every format that can be read, by its version; the last one is written."""
+
+_KINDS = {
+    "meta": "property",
+    "cells": "cell",
+    "plan": "planned cell",
+    "checkpoints": "checkpoints of horizon",
+    "benchmarks": "benchmark",
+    "timings": "duration of cell",
+}
+"""What a row of each table is called in messages."""
+
+_LIMIT = 1e100
+"""Sums of rewards beyond this are damage: they would overflow when squared."""
+
 
 @frozen
 class PlannedCell:
@@ -54,19 +104,23 @@ class PlannedCell:
 class Store:
     """An open run database, made by :func:`open_store`."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, version: int, path: Path) -> None:
         self._connection = connection
         self._path = path
+        self._version = version
+
+    @property
+    def has_checksums(self) -> bool:
+        """Whether every row has a checksum: rows of the first format have none."""
+        return self._version > 1
 
     def set_plan(self, cells: Sequence[Cell]) -> None:
         """Replace the plan: the cells of the run, in order."""
-        rows = [
-            (i, c.key, c.environment.label, c.policy.label, c.horizon, c.replication)
-            for i, c in enumerate(cells)
-        ]
         with self._transaction():
             self._connection.execute("DELETE FROM plan")
-            self._connection.executemany("INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?)", rows)
+            for i, c in enumerate(cells):
+                labels = c.environment.label, c.policy.label
+                self._insert("plan", i, c.key, *labels, c.horizon, c.replication)
 
     def set_checkpoints(self, horizon: int, rounds: IntArray) -> None:
         """Save the rounds at which the curves of one horizon are recorded."""
@@ -86,14 +140,25 @@ class Store:
         texts = (result.basis, result.diagnostics, result.error, result.details)
         with self._transaction():
             self._insert("cells", result.key, *blobs, *texts)
-            self._insert("timings", result.key, result.seconds, finished)
+            self._insert("timings", result.key, float(result.seconds), finished)
 
     def save_benchmark(self, key: str, benchmark: Benchmark | None, error: str = "") -> None:
         """Save a benchmark, or that there is none, or why it failed."""
-        values = np.empty(0) if benchmark is None else benchmark.values
-        bound = 0.0 if benchmark is None else benchmark.upper_bound
+        values = np.empty(0) if benchmark is None else np.asarray(benchmark.values, dtype=float)
+        bound = 0.0 if benchmark is None else float(benchmark.upper_bound)
         with self._transaction():
             self._insert("benchmarks", key, values.tobytes(), bound, error)
+
+    def delete_damaged(self) -> int:
+        """Delete damaged cells and benchmarks, which are then made anew; return how many."""
+        n = 0
+        for table in ("cells", "benchmarks"):
+            found = [rowid for rowid, _, is_sound in self._all_rows(table) if not is_sound]
+            n += len(found)
+            with self._transaction():
+                for rowid in found:
+                    self._connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (rowid,))  # noqa: S608
+        return n
 
     def finished(self, *, failed: bool) -> set[str]:
         """Return the keys of the cells that failed, or of those that did not."""
@@ -102,28 +167,63 @@ class Store:
 
     def plan(self) -> list[PlannedCell]:
         """Return the cells of the run, in order."""
-        query = "SELECT key, environment, policy, horizon, replication FROM plan ORDER BY position"
-        return [PlannedCell(*row) for row in self._rows(query)]
+        rows = self._checked_rows("plan", "ORDER BY position")
+        return [self._planned(*values) for _, *values in rows]
+
+    def _planned(self, key: str, *place: Any) -> PlannedCell:
+        environment, policy, horizon, replication = place
+        self._require(
+            all(isinstance(text, str) for text in (key, environment, policy))
+            and isinstance(horizon, int)
+            and 1 <= horizon <= MAX_HORIZON
+            and isinstance(replication, int)
+            and replication >= 0,
+            "plan",
+            key,
+        )
+        return PlannedCell(key, environment, policy, horizon, replication)
 
     def result(self, key: str) -> CellResult | None:
         """Return a saved cell; None if it is not finished."""
-        query = "SELECT c.*, t.seconds FROM cells c JOIN timings t USING (key) WHERE key = ?"
-        for row in self._rows(query, key):
-            rewards, means, states = (np.frombuffer(blob) for blob in row[1:4])
-            counts = np.frombuffer(row[4], dtype=np.int64)
-            return CellResult(row[0], rewards, means, states, counts, *row[5:])
+        for row in self._checked_rows("cells", "WHERE key = ?", key):
+            rewards, means, states = (self._floats(blob, "cells", key) for blob in row[1:4])
+            counts = self._integers(row[4], "cells", key)
+            basis, diagnostics, error, details = texts = row[5:9]
+            ((seconds,),) = self._rows("SELECT SUM(seconds) FROM timings WHERE key = ?", key)
+            self._require(
+                all(isinstance(text, str) for text in texts)
+                and rewards.size == means.size
+                and states.size in (0, means.size)
+                and all(map(_is_usable, (rewards, means, states)))
+                and bool(error or (means.size and counts.size)),
+                "cells",
+                key,
+            )
+            seconds = seconds if isinstance(seconds, float) else 0.0
+            arrays = rewards, means, states, counts
+            return CellResult(key, *arrays, basis, diagnostics, error, details, seconds)
         return None
 
     def checkpoints(self, horizon: int) -> IntArray:
         """Return the rounds at which the curves of one horizon are recorded."""
-        ((rounds,),) = self._rows("SELECT rounds FROM checkpoints WHERE horizon = ?", horizon)
-        return np.frombuffer(rounds, dtype=np.int64)
+        rounds = np.empty(0, dtype=np.int64)
+        for _, blob in self._checked_rows("checkpoints", "WHERE horizon = ?", horizon):
+            rounds = self._integers(blob, "checkpoints", horizon)
+        self._require(
+            rounds.size > 0 and rounds[-1] == horizon and bool((np.diff(rounds) > 0).all()),
+            "checkpoints",
+            horizon,
+        )
+        return rounds
 
     def benchmark(self, key: str) -> tuple[FloatArray, float, str] | None:
         """Return a benchmark's totals, upper bound and error; None if it is not planned."""
-        query = "SELECT totals, upper_bound, error FROM benchmarks WHERE key = ?"
-        for totals, bound, error in self._rows(query, key):
-            return np.frombuffer(totals), bound, error
+        for _, blob, bound, error in self._checked_rows("benchmarks", "WHERE key = ?", key):
+            self._require(isinstance(bound, float) and isinstance(error, str), "benchmarks", key)
+            totals = self._floats(blob, "benchmarks", key)
+            if not _is_usable(totals) or not bound >= 0:  # a plugin's, of a time without checks
+                return np.empty(0), 0.0, "its numbers are not finite"
+            return totals, bound, error
         return None
 
     def bases(self) -> dict[str, str]:
@@ -132,14 +232,30 @@ class Store:
 
     def benchmark_errors(self) -> list[str]:
         """Return the errors of benchmarks, each once."""
-        query = "SELECT DISTINCT error FROM benchmarks WHERE error != '' ORDER BY error"
-        return [error for (error,) in self._rows(query)]
+        rows = self._checked_rows("benchmarks", "WHERE error != ''")
+        return sorted({str(error) for *_, error in rows})
 
     def meta(self, name: str) -> str | None:
         """Return a property of the run itself; None if it is not set."""
-        for (value,) in self._rows("SELECT value FROM meta WHERE name = ?", name):
+        for _, value in self._checked_rows("meta", "WHERE name = ?", name):
             return str(value)
         return None
+
+    def counts(self) -> tuple[int, int, int, str]:
+        """Return how many cells there are, are finished, failed, and when the last one finished."""
+        ((planned,),) = self._rows("SELECT COUNT(*) FROM plan")
+        query = "SELECT COUNT(*) FROM plan JOIN cells USING (key)"
+        ((finished,),) = self._rows(query)
+        ((failed,),) = self._rows(f"{query} WHERE error != ''")
+        ((last,),) = self._rows("SELECT MAX(finished) FROM timings")
+        return planned, finished, failed, str(last or "")
+
+    def damage(self) -> Iterator[tuple[str, object]]:
+        """Yield kind and key of every damaged row: what is not as it was written."""
+        for table, kind in _KINDS.items():
+            for _, row, is_sound in self._all_rows(table):
+                if not is_sound:
+                    yield kind, row[1 if table == "plan" else 0]
 
     def dump(self) -> Iterator[tuple[object, ...]]:
         """Yield every result in order, without durations and dates: equal for equal runs."""
@@ -151,16 +267,55 @@ class Store:
         self._connection.close()
 
     def _insert(self, table: str, *values: object) -> None:
-        marks = ", ".join("?" * len(values))
-        self._connection.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", values)  # noqa: S608
+        marks = ", ".join("?" * (len(values) + 1))
+        row = (*values, checksum(table, values))
+        self._connection.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", row)  # noqa: S608
 
     def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        with _store_errors(self._path):
+        with database_errors(self._path):
+            stop_long_queries(self._connection)
             return self._connection.execute(query, values).fetchall()
+
+    def _checked_rows(self, table: str, which: str, *values: object) -> Iterator[tuple[Any, ...]]:
+        """Yield rows without their checksums; raise StoreError if one is not what it says."""
+        for row in self._rows(f"SELECT * FROM {table} {which}", *values):  # noqa: S608
+            self._require(self._is_sound(table, row), table, row[1 if table == "plan" else 0])
+            yield row[:-1] if self.has_checksums else row
+
+    def _all_rows(self, table: str) -> Iterator[tuple[int, tuple[Any, ...], bool]]:
+        """Yield the number of each row, the row, and whether it is as it was written."""
+        with database_errors(self._path):
+            stop_long_queries(self._connection)
+            for rowid, *row in self._connection.execute(f"SELECT rowid, * FROM {table}"):  # noqa: S608
+                yield rowid, tuple(row), self._is_sound(table, tuple(row))
+
+    def _is_sound(self, table: str, row: tuple[Any, ...]) -> bool:
+        return not self.has_checksums or checksum(table, row[:-1]) == row[-1]
+
+    def _require(self, is_sound: bool, table: str, key: object) -> None:
+        if not is_sound:
+            raise StoreError(
+                f"{quoted(str(self._path), 200)}: {_KINDS[table]} {quoted(key)} is damaged; run"
+                " the experiment again, which makes only what is damaged anew"
+            )
+
+    def _floats(self, blob: object, table: str, key: object) -> FloatArray:
+        return np.frombuffer(self._blob(blob, table, key))
+
+    def _integers(self, blob: object, table: str, key: object) -> IntArray:
+        numbers = np.frombuffer(self._blob(blob, table, key), dtype=np.int64)
+        self._require(bool(((numbers >= 0) & (numbers <= MAX_HORIZON)).all()), table, key)
+        return numbers
+
+    def _blob(self, blob: object, table: str, key: object) -> bytes:
+        self._require(isinstance(blob, bytes) and len(blob) % 8 == 0, table, key)
+        assert isinstance(blob, bytes)
+        return blob
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with _store_errors(self._path), self._connection:
+        with database_errors(self._path), self._connection:
+            stop_long_queries(self._connection)
             yield
             if not self._path.exists():  # SQLite would go on writing into nothing
                 raise StoreError(
@@ -168,66 +323,34 @@ class Store:
                 )
 
 
+def _is_usable(numbers: FloatArray) -> bool:
+    return bool((np.abs(numbers) < _LIMIT).all())
+
+
 def benchmark_key(basis: str, horizon: int) -> str:
     """Return the key of a cell's benchmark."""
     return f"{basis}-{horizon}"
 
 
-@contextmanager
-def _store_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into StoreErrors that say what to do."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        text = str(error)
-        if "full" in text:
-            advice = "the disk is full; what was saved is safe, free some space and run again"
-        elif "malformed" in text or "not a database" in text:
-            advice = "it is damaged; it was left as it is, use another --out"
-        elif "readonly" in text or "unable to open" in text:
-            advice = "it cannot be written here"
-        else:
-            advice = one_line(text)
-        raise StoreError(f"{quoted(str(path), 200)}: {advice}") from error
+def open_store(folder: Path, *, create: bool, check: bool = True) -> Store:
+    """Open a run's database, to read it or, with ``create``, to write it.
 
-
-def open_store(folder: Path, *, create: bool) -> Store:
-    """Open a run's database; raise StoreError if it is damaged or of a newer version."""
+    Raises StoreError if it is damaged (looked for in the whole file unless ``check`` is false),
+    of a newer version, or not ours.
+    """
     path = folder / DATABASE
-    for name in (DATABASE, *(f"{DATABASE}-{part}" for part in ("wal", "shm", "journal"))):
-        check_no_link(folder / name)
-    if not create and not path.is_file():
+    if create:
+        return Store(connect_to_write(path, _FORMATS), max(_FORMATS), path)
+    if not path.is_file():
         raise StoreError(f"{quoted(str(folder), 200)} is not a run: it has no {DATABASE}")
-    with _store_errors(path):
-        connection = sqlite3.connect(path, isolation_level="IMMEDIATE", timeout=10)
-        store = Store(connection, path)
-        if create:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
-        (check,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-        if check != "ok":
-            raise sqlite3.DatabaseError(f"malformed: {check}")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version > SCHEMA_VERSION:
-            raise StoreError(
-                f"{quoted(str(path), 200)} was written by a newer bdes-framework (format"
-                f" {version}, this one knows {SCHEMA_VERSION}): upgrade to read it"
-            )
-        if version == 0:
-            if not create:
-                raise StoreError(f"{quoted(str(path), 200)} holds no run")
-            with connection:
-                connection.executescript(
-                    f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
-                )
-    return store
+    return Store(*connect_to_read(path, _FORMATS, check=check), path)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Lock a run's folder for this process; raise StoreError if another process has it."""
     check_no_link(folder / LOCK)
-    with _store_errors(folder / LOCK):
+    with database_errors(folder / LOCK):
         connection = sqlite3.connect(folder / LOCK, isolation_level=None, timeout=0)
         try:
             connection.execute("BEGIN EXCLUSIVE")

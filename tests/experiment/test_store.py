@@ -1,6 +1,8 @@
 """The run database: what was committed survives; a damaged one raises and is left as it is."""
 
+import os
 import shutil
+import sqlite3
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +11,11 @@ import numpy as np
 import pytest
 
 from bdes_framework import StoreError
+from bdes_framework.experiment import database
 from bdes_framework.experiment.cell import CellResult
 from bdes_framework.experiment.store import DATABASE, Store, locked, open_store
+from bdes_framework.interfaces import Benchmark
+from tests.support.damage import change_value
 
 
 def result(key: str, size: int = 50) -> CellResult:
@@ -121,3 +126,134 @@ def test_a_damaged_lock_raises(tmp_path: Path) -> None:
     (tmp_path / "lock.sqlite").write_text("no lock, but somebody's notes " * 100)
     with pytest.raises(StoreError, match="damaged"), locked(tmp_path):
         pass
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_a_newer_database_is_not_even_opened(tmp_path: Path, create: bool) -> None:
+    path = tmp_path / DATABASE
+    connection = sqlite3.connect(path)
+    connection.executescript("CREATE TABLE later (x); PRAGMA user_version = 99;")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="newer bdes-framework"):
+        open_store(tmp_path, create=create)
+    assert (path.read_bytes(), [*tmp_path.iterdir()]) == (before, [path])
+
+
+def saved(folder: Path) -> Path:
+    """Return a folder with a database that has a row in every table."""
+    store = open_store(folder, create=True)
+    store.set_meta("name", "a")
+    store.set_checkpoints(3, np.array([1, 3]))
+    store.save(result("a"))
+    store.save_benchmark("b", Benchmark(np.array([3]), np.array([2.0]), 3.0))
+    store.close()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("column", "read"),
+    [
+        ("meta.value", lambda store: store.meta("name")),
+        ("checkpoints.rounds", lambda store: store.checkpoints(3)),
+        ("benchmarks.totals", lambda store: store.benchmark("b")),
+        ("benchmarks.upper_bound", lambda store: store.benchmark("b")),
+        *(
+            (f"cells.{column}", lambda store: store.result("a"))
+            for column in ("rewards", "means", "states", "counts", "basis", "diagnostics")
+        ),
+        ("cells.checksum", lambda store: store.result("a")),
+    ],
+)
+def test_one_flipped_bit_is_noticed(
+    tmp_path: Path, column: str, read: Callable[[Store], object]
+) -> None:
+    store = open_store(saved(tmp_path), create=False)
+    assert read(store) is not None
+    assert not [*store.damage()]
+    store.close()
+    change_value(tmp_path, column)
+    store = open_store(tmp_path, create=False)
+    with pytest.raises(StoreError, match=r"is damaged; run the experiment again"):
+        read(store)
+    assert len([*store.damage()]) == 1
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "DROP TABLE cells; CREATE VIEW cells AS SELECT * FROM benchmarks",
+        "CREATE VIEW more AS SELECT 1",
+        "CREATE TRIGGER t AFTER INSERT ON cells BEGIN DELETE FROM plan; END",
+        "CREATE INDEX i ON plan (abs(horizon))",
+        "CREATE TABLE more (x)",
+        "ALTER TABLE cells ADD COLUMN more TEXT",
+        "ALTER TABLE timings ADD COLUMN more TEXT AS (hex(seconds))",
+        "ALTER TABLE cells DROP COLUMN details",
+        "DROP TABLE checkpoints",
+        "PRAGMA user_version = 0",
+        "PRAGMA user_version = 1",
+        "PRAGMA user_version = -1",
+    ],
+)
+def test_a_schema_that_is_not_ours_raises(tmp_path: Path, hostile: str) -> None:
+    connection = sqlite3.connect(saved(tmp_path) / DATABASE)
+    connection.executescript(hostile)
+    connection.close()
+    before = (tmp_path / DATABASE).read_bytes()
+    for create in (False, True):
+        with pytest.raises(StoreError, match=r"its tables are not those|newer"):
+            open_store(tmp_path, create=create)
+    assert (tmp_path / DATABASE).read_bytes() == before
+
+
+def test_reading_leaves_nothing_behind_and_cannot_write(tmp_path: Path) -> None:
+    store = open_store(saved(tmp_path), create=False)
+    with pytest.raises(StoreError, match="cannot be written here"):
+        store.set_meta("name", "other")
+    store.close()
+    assert [path.name for path in tmp_path.iterdir()] == [DATABASE]
+
+
+def test_what_another_process_writes_is_read(tmp_path: Path) -> None:
+    writer = open_store(saved(tmp_path), create=True)
+    writer.save(result("b"))
+    reader = open_store(tmp_path, create=False)
+    assert reader.finished(failed=False) == {"a", "b"}
+    writer.save(result("c"))
+    assert reader.finished(failed=False) == {"a", "b", "c"}
+    reader.close()
+    writer.close()
+
+
+def test_a_read_only_folder_is_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved(tmp_path)
+    # As root, who may write everywhere, read-only storage can only be pretended.
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    tmp_path.chmod(0o555)
+    try:
+        store = open_store(tmp_path, create=False)
+        assert store.finished(failed=False) == {"a"}
+        store.close()
+    finally:
+        tmp_path.chmod(0o755)
+    assert [path.name for path in tmp_path.iterdir()] == [DATABASE]
+
+
+def test_a_long_query_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(saved(tmp_path), create=False)
+    monkeypatch.setattr(database, "MAX_STEPS", 10_000)
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT * FROM n"
+    with pytest.raises(StoreError, match="damaged"):
+        store._rows(f"SELECT COUNT(*) FROM ({endless})")
+    store.close()
+
+
+def test_damaged_rows_are_deleted_to_be_made_anew(tmp_path: Path) -> None:
+    change_value(saved(tmp_path), "cells.means")
+    change_value(tmp_path, "benchmarks.totals")
+    store = open_store(tmp_path, create=True)
+    assert (store.delete_damaged(), store.delete_damaged()) == (2, 0)
+    assert (store.finished(failed=False), store.benchmark("b")) == (set(), None)
+    store.close()

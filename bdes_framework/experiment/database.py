@@ -1,0 +1,193 @@
+"""Opening the database of a run, which may be damaged, newer, or made by somebody else."""
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import cache
+from hashlib import blake2b
+from itertools import count
+from pathlib import Path
+from struct import pack
+
+from bdes_framework._internal.files import check_no_link
+from bdes_framework._internal.text import one_line, quoted
+from bdes_framework.errors import StoreError
+
+MAX_ROW_BYTES = 64 * 1024 * 1024
+MAX_STEPS = 2_000_000_000
+"""Steps of SQLite's virtual machine after which a query is stopped: some thousand per cell."""
+
+_MAGIC = b"SQLite format 3\0"
+_STEPS_PER_CHECK = 1_000_000
+
+
+def checksum(table: str, values: tuple[object, ...]) -> bytes:
+    """Return the checksum of a row: of its table's name and of all its other values."""
+    digest = blake2b(table.encode(), digest_size=16)
+    for value in values:
+        content = _encoded(value)
+        digest.update(len(content).to_bytes(8, "little"))
+        digest.update(content)
+    return digest.digest()
+
+
+def _encoded(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return b"b" + value
+    if isinstance(value, float):
+        return b"f" + pack("<d", value)
+    return f"{type(value).__name__[0]}{value}".encode()
+
+
+@contextmanager
+def database_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into StoreErrors that say what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        text = str(error)
+        if "full" in text:
+            advice = "the disk is full; what was saved is safe, free some space and run again"
+        elif any(word in text for word in ("malformed", "not a database", "decode", "interrupted")):
+            advice = "it is damaged; it was left as it is, use another --out"
+        elif "too big" in text:
+            advice = f"it has a row of more than {MAX_ROW_BYTES // 1024**2} MiB"
+        elif "readonly" in text or "unable to open" in text:
+            advice = "it cannot be written here"
+        else:
+            advice = one_line(text)
+        raise StoreError(f"{quoted(str(path), 200)}: {advice}") from error
+
+
+def connect_to_read(
+    path: Path, formats: Mapping[int, str], *, check: bool
+) -> tuple[sqlite3.Connection, int]:
+    """Open an existing database for reading; return it with the version of its format.
+
+    Parameters
+    ----------
+    path : Path
+        The database.
+    formats : Mapping[int, str]
+        The SQL that makes the tables of each format that can be read.
+    check : bool
+        Whether to check the whole file for damage, too.
+    """
+    _check_files(path, formats)
+    wal = path.with_name(f"{path.name}-wal")
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        # Not "ro", which leaves two files of SQLite's behind; see query_only below.
+        mode = "mode=rw"
+    elif wal.exists() and wal.stat().st_size:
+        mode = "mode=ro"  # somebody else is writing
+    else:
+        mode = "mode=ro&immutable=1"  # nothing can be written beside it, as SQLite else would
+    with database_errors(path):
+        uri = f"{path.absolute().as_uri()}?{mode}"
+        connection = sqlite3.connect(uri, uri=True, timeout=10, isolation_level=None)
+        with _closed_on_error(connection):
+            connection.execute("PRAGMA query_only = ON")
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES)
+            stop_long_queries(connection)
+            version = _check_content(connection, path, formats, whole=check)
+            if version == 0:
+                raise StoreError(f"{quoted(str(path), 200)} holds no run")
+    return connection, version
+
+
+def connect_to_write(path: Path, formats: Mapping[int, str]) -> sqlite3.Connection:
+    """Open a database of the newest format, or make one; nothing is changed before the checks."""
+    _check_files(path, formats)
+    newest = max(formats)
+    with database_errors(path):
+        connection = sqlite3.connect(path, isolation_level="IMMEDIATE", timeout=10)
+        with _closed_on_error(connection):
+            version = _check_content(connection, path, formats, whole=True)
+            if version not in (0, newest):
+                raise StoreError(
+                    f"{quoted(str(path), 200)} was written by an older bdes-framework (format"
+                    f" {version}): it can be read, but not gone on with; use another --out"
+                )
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            if version == 0:
+                with connection:
+                    connection.executescript(
+                        f"BEGIN; {formats[newest]} PRAGMA user_version = {newest}; COMMIT;"
+                    )
+    return connection
+
+
+def stop_long_queries(connection: sqlite3.Connection) -> None:
+    """Count a connection's steps from 0 again; a query that takes too many is interrupted."""
+    calls = count(1)
+    connection.set_progress_handler(
+        lambda: next(calls) * _STEPS_PER_CHECK > MAX_STEPS, _STEPS_PER_CHECK
+    )
+
+
+@contextmanager
+def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _check_files(path: Path, formats: Mapping[int, str]) -> None:
+    """Raise StoreError for links, and for a newer format, before SQLite touches the file."""
+    for part in ("", "-wal", "-shm", "-journal"):
+        check_no_link(path.with_name(path.name + part))
+    try:
+        with path.open("rb") as file:
+            head = file.read(100)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreError(f"cannot read {quoted(str(path), 200)}: {error.strerror}") from None
+    if head.startswith(_MAGIC):
+        _check_version(path, int.from_bytes(head[60:64], "big"), max(formats))
+
+
+def _check_version(path: Path, version: int, newest: int) -> None:
+    if not 0 <= version <= newest:
+        raise StoreError(
+            f"{quoted(str(path), 200)} was written by a newer bdes-framework (format"
+            f" {version}, this one knows {newest}): upgrade to read it"
+        )
+
+
+def _check_content(
+    connection: sqlite3.Connection, path: Path, formats: Mapping[int, str], *, whole: bool
+) -> int:
+    """Return the version of a database whose tables are ours, and nothing else is in it.
+
+    A view, a trigger or a computed column in somebody's file would run as part of our queries.
+    """
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    _check_version(path, version, max(formats))
+    expected = _schema(formats[version]) if version else set()
+    if expected != set(connection.execute(_SCHEMA).fetchmany(len(expected) + 1)):
+        raise StoreError(
+            f"{quoted(str(path), 200)} is damaged, or no run: its tables are not those of"
+            f" format {version}"
+        )
+    if whole:
+        (check,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if check != "ok":
+            raise sqlite3.DatabaseError(f"malformed: {check}")
+    return int(version)
+
+
+_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+
+
+@cache
+def _schema(tables: str) -> set[tuple[object, ...]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(tables)
+        return set(connection.execute(_SCHEMA))
