@@ -107,11 +107,17 @@ def check_no_link(path: Path) -> None:
 
 def _content(path: Path) -> bytes:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise _invalid(path, "is larger than 16 MiB")
-        return path.read_bytes()
-    except OSError as error:
-        raise _invalid(path, error.strerror or str(error)) from None
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):  # a pipe may never end, nor does /dev/zero
+            kind = "a folder, not a file" if stat.S_ISDIR(mode) else "no regular file"
+            raise OSError(f"is {kind}")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL character in the path
+        raise _invalid(path, getattr(error, "strerror", None) or str(error)) from None
+    if len(content) > MAX_BYTES:
+        raise _invalid(path, "is larger than 16 MiB")
+    return content
 
 
 def _invalid(path: Path, message: str) -> ConfigError:

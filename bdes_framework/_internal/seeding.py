@@ -16,7 +16,7 @@ from bdes_framework.errors import InvalidValueError
 Seed: TypeAlias = int | SeedSequence
 """An integer from 0 to 2^128 - 1, or a place in a seed tree made from one."""
 
-_N_SEEDS = 1 << 128
+N_SEEDS = 1 << 128
 """numpy gives a seed below this four words of 32 bits; a larger one could equal a path."""
 
 
@@ -28,7 +28,7 @@ def branch(seed: Seed, *path: int | str) -> SeedSequence:
     """
     if not isinstance(seed, SeedSequence):
         is_integer = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
-        if not is_integer or not 0 <= int(seed) < _N_SEEDS:
+        if not is_integer or not 0 <= int(seed) < N_SEEDS:
             raise InvalidValueError(
                 f"a seed must be an integer from 0 to 2^128 - 1, got {quoted(seed)}"
             )

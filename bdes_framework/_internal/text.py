@@ -27,6 +27,11 @@ def ascii_controls(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def printable(text: str) -> str:
+    """Return ``text`` with control characters escaped, but for newlines."""
+    return "\n".join(map(ascii_controls, text.split("\n")))
+
+
 def one_line(text: str, limit: int = 300) -> str:
     """Return ``text`` on one line, white space folded, control characters escaped, shortened."""
     folded = ascii_controls(" ".join(text.split()))

@@ -1,13 +1,15 @@
 """The ``bdes`` command: finds, imports and runs its subcommands, each only when called."""
 
+import os
 import sys
 import warnings
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
 import click
 
-from bdes_framework._internal.text import one_line
+from bdes_framework._internal.text import one_line, printable
 from bdes_framework._version import __version__
 from bdes_framework.errors import BdesError
 
@@ -115,16 +117,45 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 def main() -> None:
     """Run ``bdes``. Exit codes: 0 done, 1 the work failed, 2 the request was wrong."""
     warnings.showwarning = _show_warning
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed: nothing else may get its number
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+    try:
+        try:
+            status = _status()
+        finally:
+            sys.stdout.flush()  # a full disk is noticed here, not when Python ends
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        _discard_output()
+        status = 1
+    except OSError as error:
+        _discard_output()
+        place = "cannot write the output" if error.filename is None else str(error.filename)
+        click.echo(f"bdes: error: {printable(place)}: {error.strerror or error}", err=True)
+        status = 1
+    sys.exit(status)
+
+
+def _status() -> int:
+    """Run the command; return its exit code, after telling what was wrong."""
     try:
         bdes.main(prog_name="bdes", standalone_mode=False)
     except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
+        return stop.exit_code
     except click.ClickException as error:
+        vars(error).update(message=printable(error.message))  # it may quote arguments
         error.show()
-        sys.exit(error.exit_code)
+        return error.exit_code
     except BdesError as error:
-        click.echo(f"bdes: error: {error}", err=True)
-        sys.exit(2)
+        click.echo(f"bdes: error: {printable(str(error))}", err=True)
+        return 2
     except (click.Abort, KeyboardInterrupt):
         click.echo("bdes: stopped", err=True)
-        sys.exit(130)
+        return 130
+    return 0
+
+
+def _discard_output() -> None:
+    """Let Python close standard output at its end without failing again."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -11,7 +11,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from bdes_framework._internal.text import listed, one_line, quoted
+from bdes_framework._internal.text import ascii_controls, listed, one_line, quoted
 from bdes_framework.cli.options import PATH, fact_table
 from bdes_framework.experiment.arms import fitted_arms, write_arms
 from bdes_framework.fitting.fit import Fit
@@ -26,6 +26,7 @@ from bdes_framework.model.instance import as_rate, as_state
 _MAX_NAME_LENGTH = 40
 _PIPED_WIDTH = 10_000
 """Characters per line, where no terminal wraps it: what is piped is read line by line."""
+_LOG = type(PATH)(path_type=str)
 _USER_HELP = "Whose state it was; without it the log is one sequence."
 _ORDER_HELP = "A number or a moment that increases within a user."
 _DEVIATION_HELP = "--lam is only a prediction, with this deviation of its logit."
@@ -34,7 +35,7 @@ _OUT_HELP = "Write a .toml or .json file, for 'bdes plan' and experiments."
 
 
 @click.command()
-@click.argument("log")
+@click.argument("log", type=_LOG)
 @click.option("--arm", default="arm", show_default=True, metavar="COLUMN", help="The arm played.")
 @click.option("--reward", default="reward", show_default=True, metavar="COLUMN", help="0 or 1.")
 @click.option("--user", metavar="COLUMN", help=_USER_HELP)
@@ -80,7 +81,7 @@ def fit(
     _show(console, found, rows, unused)
     if out is not None:
         write_arms(out, fitted_arms(found, rows))
-        console.print(Text(f"wrote {out}"))
+        console.print(Text(ascii_controls(f"wrote {out}")))
 
 
 def _check_out(out: Path) -> None:
@@ -129,7 +130,7 @@ def _show(console: Console, found: Fit, log: Log, unused: list[str]) -> None:
         arms.add_row(*map(Text, cells))
     console.print(arms)
     for warning in found.warnings:
-        console.print(Text(f"warning: {warning}", style="yellow"))
+        console.print(Text(ascii_controls(f"warning: {warning}"), style="yellow"))
 
 
 def _summary(found: Fit, log: Log, unused: list[str]) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from bdes_framework._internal.arrays import FloatArray
 from bdes_framework._internal.files import replace_file, replace_text
-from bdes_framework._internal.text import one_line, quoted
+from bdes_framework._internal.text import ascii_controls, one_line, quoted
 from bdes_framework.cli.options import PATH, fact_table
 from bdes_framework.experiment.arms import ArmsFile, read_arms
 from bdes_framework.model.instance import Instance
@@ -68,7 +68,7 @@ def plan(
             replace_file(out, lambda path: _write_csv(path, report, horizon))
         else:
             replace_text(out, json.dumps(_as_json(report, horizon)))
-        console.print(Text(f"wrote {out}"))
+        console.print(Text(ascii_controls(f"wrote {out}")))
 
 
 def _instance(

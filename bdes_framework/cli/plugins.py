@@ -105,7 +105,7 @@ def _as_json(status: PluginStatus) -> dict[str, object]:
 
 
 def _show_entry(console: Console, entry: Entry) -> None:
-    console.print(Text(f"{entry.kind} {entry.name}", style="bold"))
+    console.print(_safe(f"{entry.kind} {entry.name}"), style="bold")
     console.print(_safe(entry.summary))
     for paragraph in entry.explanation:
         if not LIST_ITEM.match(paragraph):

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from bdes_framework._internal.files import replace_file, replace_text
-from bdes_framework.cli.options import PATH
+from bdes_framework.cli.options import PATH, echo
 from bdes_framework.experiment.results import load_run
 from bdes_framework.report.data import RunData
 
@@ -65,7 +65,7 @@ def write_report(
     with _progress() as on_step:
         page = report_page(data, Settings(**settings), on_step)
     replace_text(file, page)
-    click.echo(str(file))
+    echo(str(file))
 
 
 def _check_is_report(file: Path, mark: str) -> None:
@@ -126,4 +126,4 @@ def plot(run: Path, chart: str, out: Path, **choices: Any) -> None:
     with load_run(run) as found:
         drawn = picture(RunData(found), chart, Choice(**choices))
     replace_file(out, lambda path: save(drawn, path, form))
-    click.echo(f"wrote {out}")
+    echo(f"wrote {out}")

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from bdes_framework._internal.text import ascii_controls
-from bdes_framework.cli.options import PATH, fact_table
+from bdes_framework.cli.options import PATH, echo, fact_table
 from bdes_framework.cli.report import need_charts, write_report
 from bdes_framework.cli.runs import show_run
 from bdes_framework.experiment.cell import Cell, CellResult
@@ -49,9 +49,8 @@ def run(
     try:
         finished = _run_with_progress(experiment, folder, chosen, retry_failed)
     except KeyboardInterrupt:
-        shown = ascii_controls(str(folder))
-        click.echo(f"\nbdes: stopped; finished cells are in {shown}", err=True)
-        click.echo("run the same command to go on", err=True)
+        echo(f"\nbdes: stopped; finished cells are in {folder}", err=True)
+        echo("run the same command to go on", err=True)
         sys.exit(130)
     with finished:
         data = RunData(finished) if report else None

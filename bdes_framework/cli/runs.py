@@ -17,7 +17,7 @@ from rich.text import Text
 
 from bdes_framework._internal.files import replace_file, replace_text
 from bdes_framework._internal.text import ascii_controls, one_line, quoted
-from bdes_framework.cli.options import PATH
+from bdes_framework.cli.options import PATH, echo
 from bdes_framework.errors import BdesError
 from bdes_framework.experiment.results import COLUMNS, Run, load_run
 from bdes_framework.experiment.run import RUNS, list_runs
@@ -91,25 +91,25 @@ def show_run(
     console.print(Text(f"{len(cells)} of {run.n_cells} cells in {ascii_controls(str(run.folder))}"))
     benchmark_errors = run.benchmark_errors()
     for error in benchmark_errors:
-        click.echo(f"no regret: the benchmark failed: {error}", err=True)
+        echo(f"no regret: the benchmark failed: {error}", err=True)
     failed = [cell for cell in cells if cell.error is not None]
     groups: dict[tuple[str, str | None], list[CellSummary]] = {}
     for cell in failed:
         groups.setdefault((cell.policy, cell.error), []).append(cell)
     for first, *others in itertools.islice(groups.values(), _MAX_FAILURES):
-        where = f"{ascii_controls(first.policy)} on {ascii_controls(first.environment)}"
+        where = one_line(f"{first.policy} on {first.environment}")
         place = f"{where}, T = {first.horizon}, replication {first.replication}"
         more = f" and {_more_cells(len(others))}" if others else ""
-        click.echo(f"failed: {place}{more}: {first.error}", err=True)
+        echo(f"failed: {place}{more}: {one_line(first.error or '')}", err=True)
         if tracebacks:
             for line in run.traceback(first).splitlines():
-                click.echo("  " + ascii_controls(line), err=True)
+                echo("  " + ascii_controls(line), err=True)
     rest = sum(map(len, itertools.islice(groups.values(), _MAX_FAILURES, None)))
     if rest:
-        click.echo(f"failed: and {_more_cells(rest)} otherwise", err=True)
+        echo(f"failed: and {_more_cells(rest)} otherwise", err=True)
     if failed:
         counts = f"{len(failed)} of {len(cells)} cells failed"
-        click.echo(f"bdes: {counts}; --retry-failed runs them again", err=True)
+        echo(f"bdes: {counts}; --retry-failed runs them again", err=True)
     return 1 if failed or benchmark_errors else 0
 
 
@@ -201,7 +201,7 @@ def export(run: Path, form: str, out: Path | None) -> None:
         buffer = io.StringIO()
         writer = csv.DictWriter(buffer, COLUMNS)
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({name: _inert(value) for name, value in row.items()} for row in rows)
         text = buffer.getvalue()
     if out is not None:
         replace_text(out, text)
@@ -209,6 +209,12 @@ def export(run: Path, form: str, out: Path | None) -> None:
     if sys.stdout.isatty():
         text = "".join(f"{ascii_controls(line)}\n" for line in text.splitlines())
     sys.stdout.write(text)  # click.echo would cut escape sequences out of the data
+
+
+def _inert(value: object) -> object:
+    """Return text that a spreadsheet would run as a formula with a ``'`` before it."""
+    live = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
+    return f"'{value}" if live else value
 
 
 def _write_parquet(rows: list[dict[str, object]], out: Path | None) -> None:
@@ -255,9 +261,9 @@ def _compare(one: Run, other: Run) -> int:
         table.add_row(*map(Text, (labels[0], f"{before.horizon:,}", labels[1], *means)))
     console.print(table if table.row_count else Text("the runs have no cells in common"))
     for label in different:
-        click.echo(f"left out: {quoted(label)} is not the same environment in both runs", err=True)
+        echo(f"left out: {quoted(label)} is not the same environment in both runs", err=True)
     for remark in _differences_of_setup(first, second, shared):
-        click.echo(remark, err=True)
+        echo(remark, err=True)
     return 0 if shared else 1
 
 

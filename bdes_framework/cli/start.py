@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from bdes_framework.cli.options import PATH, plugin_options
+from bdes_framework.cli.options import PATH, echo, plugin_options
 from bdes_framework.experiment.schema import experiment_schema
 from bdes_framework.interfaces import Kind
 from bdes_framework.plugin.load import load_plugins
@@ -32,7 +32,7 @@ def init(file: Path) -> None:
         raise click.UsageError(f"{file} is already there; it was left as it is") from None
     except OSError as error:
         raise click.UsageError(f"cannot write {file}: {error.strerror}") from None
-    click.echo(f"wrote {file}; next: bdes run {file}")
+    echo(f"wrote {file}; next: bdes run {file}")
 
 
 @click.command()

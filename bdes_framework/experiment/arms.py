@@ -5,6 +5,7 @@ such as ``bdes fit`` writes, may bring ``lam`` and ``q0`` too.
 """
 
 import csv
+import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,13 +13,13 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from attrs import asdict, field, frozen
-from attrs.validators import ge, le
+from attrs.validators import ge, le, lt
 
 from bdes_framework._internal.arrays import FloatArray
-from bdes_framework._internal.files import read_json, read_toml, replace_text
-from bdes_framework._internal.seeding import branch, generator
+from bdes_framework._internal.files import read_json, read_text, read_toml, replace_text
+from bdes_framework._internal.seeding import N_SEEDS, branch, generator
 from bdes_framework._internal.text import listed, quoted
-from bdes_framework.errors import InvalidValueError
+from bdes_framework.errors import ConfigError, InvalidValueError, Mistake
 from bdes_framework.plugin.config_values import structure
 
 if TYPE_CHECKING:  # a fit imports scipy, which takes a while
@@ -84,7 +85,7 @@ class ArmsConfig:
     file: str | None = None
     generator: Literal["uniform", "click-bait", "grid"] | None = None
     n: int | None = None
-    seed: int = field(default=0, validator=ge(0))
+    seed: int = field(default=0, validator=[ge(0), lt(N_SEEDS)])
     spread: float = field(default=0.2, validator=[ge(0), le(1)])
 
     def __attrs_post_init__(self) -> None:
@@ -159,34 +160,38 @@ def read_arms(path: Path) -> ArmsFile:
     """Read columns ``r`` and ``b`` of CSV, or a TOML or JSON file; errors name line or key."""
     if path.suffix != ".csv":
         read = read_json if path.suffix == ".json" else read_toml
-        return structure(ArmsFile, read(path), str(path))
+        return _checked(structure(ArmsFile, read(path), str(path)), path)
     arms: list[tuple[float, float]] = []
+    rows = csv.DictReader(io.StringIO(read_text(path).removeprefix("\ufeff")), strict=True)
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = csv.DictReader(file, strict=True)
-            missing = {"r", "b"} - set(rows.fieldnames or ())
-            if missing:
-                raise InvalidValueError(
-                    f"{path.name}: needs columns 'r' and 'b', has {listed(rows.fieldnames or ())}"
-                )
-            for row in rows:
-                if len(arms) >= MAX_EXPERIMENT_ARMS:
-                    raise InvalidValueError(f"{path.name}: more than {MAX_EXPERIMENT_ARMS} arms")
-                where = f"{path.name}, line {rows.line_num}"
-                arms.append((_number(row["r"], "r", where), _number(row["b"], "b", where)))
-    except OSError as error:
-        raise InvalidValueError(f"cannot read {path}: {error.strerror}") from None
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise InvalidValueError(f"{path.name} is not a CSV file: {error}") from None
+        missing = {"r", "b"} - set(rows.fieldnames or ())
+        if missing:
+            columns = listed(rows.fieldnames or ())
+            raise _invalid(path, f"needs columns 'r' and 'b', has {columns}")
+        for row in rows:
+            r, b = (_number(row[name], name, rows.line_num, path) for name in ("r", "b"))
+            arms.append((r, b))
+    except csv.Error as error:
+        raise _invalid(path, f"is not a CSV file: {error}") from None
     if not arms:
-        raise InvalidValueError(f"{path.name}: has no arms")
-    return ArmsFile([r for r, _ in arms], [b for _, b in arms])
+        raise _invalid(path, "has no arms")
+    return _checked(ArmsFile([r for r, _ in arms], [b for _, b in arms]), path)
 
 
-def _number(text: str | None, column: str, where: str) -> float:
+def _checked(arms: ArmsFile, path: Path) -> ArmsFile:
+    """Return the arms of a file; raise if they are more than an experiment can have."""
+    if len(arms.r) > MAX_EXPERIMENT_ARMS:
+        raise _invalid(path, f"has {len(arms.r):,} arms; the maximum is {MAX_EXPERIMENT_ARMS:,}")
+    return arms
+
+
+def _number(text: str | None, column: str, line: int, path: Path) -> float:
     try:
         return float(text or "")
     except ValueError:
-        raise InvalidValueError(
-            f"{where}: column {column!r} must be a number, got {quoted(text)}"
-        ) from None
+        problem = f"column {column!r} must be a number, got {quoted(text)}"
+        raise _invalid(path, f"line {line}: {problem}") from None
+
+
+def _invalid(path: Path, message: str) -> ConfigError:
+    return ConfigError([Mistake("", message)], str(path))

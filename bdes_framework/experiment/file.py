@@ -11,8 +11,9 @@ import numpy as np
 from attrs import field, frozen
 
 from bdes_framework._internal.files import parse_toml, read_text
+from bdes_framework._internal.seeding import N_SEEDS
 from bdes_framework._internal.text import quoted
-from bdes_framework.errors import BdesError, ConfigError, InvalidValueError, Mistake
+from bdes_framework.errors import BdesError, ConfigError, Mistake
 from bdes_framework.experiment import grid
 from bdes_framework.experiment.arms import ArmsConfig, arms_parameters
 from bdes_framework.experiment.cell import Cell, Part, cell_key, missing_knowledge
@@ -323,8 +324,10 @@ class _CellBuilder:
             config = structure(ArmsConfig, arms, self._source, path)
             try:
                 values = arms_parameters(config, self._base) | values
-            except InvalidValueError as error:
-                raise ConfigError([Mistake(path, str(error))], self._source) from None
+            except ConfigError as error:  # about the file of arms, not about this one
+                where = f"{path}.file"
+                mistakes = [Mistake(where, f"{error.source}: {each}") for each in error.mistakes]
+                raise ConfigError(mistakes, self._source) from None
         return values
 
     @contextmanager
@@ -353,6 +356,8 @@ def _value_mistakes(config: ExperimentConfig) -> list[Mistake]:
     ]
     if not config.name.strip() or len(config.name) > MAX_LABEL_LENGTH:
         mistakes.append(Mistake("name", f"must have 1 to {MAX_LABEL_LENGTH} characters"))
+    if config.seed >= N_SEEDS:
+        mistakes.append(Mistake("seed", "must be from 0 to 2^128 - 1"))
     if config.checkpoints > MAX_CHECKPOINTS:
         mistakes.append(Mistake("checkpoints", f"must be at most {MAX_CHECKPOINTS:,}"))
     mistakes += [

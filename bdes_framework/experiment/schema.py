@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 from attrs import AttrsInstance
 
+from bdes_framework._internal.seeding import N_SEEDS
 from bdes_framework.experiment.arms import MAX_EXPERIMENT_ARMS, ArmsConfig
 from bdes_framework.experiment.file import (
     MAX_CHECKPOINTS,
@@ -42,6 +43,7 @@ _FORMULA: Schema = {
 _LABEL: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_LABEL_LENGTH}
 _LIMITS: Mapping[str, Schema] = {
     **{key: {"minimum": least} for key, least in MIN_VALUES.items()},
+    "seed": {"minimum": MIN_VALUES["seed"], "maximum": N_SEEDS - 1},
     "name": {"maxLength": MAX_LABEL_LENGTH, "pattern": r"\S"},
     "checkpoints": {"minimum": MIN_VALUES["checkpoints"], "maximum": MAX_CHECKPOINTS},
     "horizons": {
@@ -54,7 +56,7 @@ _LIMITS: Mapping[str, Schema] = {
 }
 _ARMS_LIMITS: Mapping[str, Schema] = {
     "n": {"minimum": 1, "maximum": MAX_EXPERIMENT_ARMS},
-    "seed": {"minimum": 0},
+    "seed": {"minimum": 0, "maximum": N_SEEDS - 1},
     "spread": {"minimum": 0, "maximum": 1},
 }
 

@@ -12,6 +12,7 @@ import math
 import operator
 import os
 import re
+import stat
 import tempfile
 from array import array
 from collections.abc import Callable, Iterator, Sequence
@@ -182,6 +183,7 @@ class _Table:
 
 
 def _read_rows(table: _Table, on_progress: Callable[[float], None] | None) -> Log:
+    _check_has_end(table)
     first = table.raw.readline()
     if isinstance(first, str):
         raise InvalidValueError(f"{table.name} is open as text: open it in binary mode, 'rb'")
@@ -206,6 +208,14 @@ def _read_rows(table: _Table, on_progress: Callable[[float], None] | None) -> Lo
             writer.check_users(line)  # a user whose rows are apart may come before it
             raise InvalidValueError(f"{table.name}, {unit} {line}: {problem}") from None
         return writer.log()
+
+
+def _check_has_end(table: _Table) -> None:
+    """Raise if a log is a device such as /dev/zero: no file, pipe or terminal."""
+    with suppress(OSError, AttributeError):  # a log in memory has no number
+        number = table.raw.fileno()
+        if stat.S_ISCHR(os.fstat(number).st_mode) and not os.isatty(number):
+            raise InvalidValueError(f"{table.name} is a device: give a file or a pipe")
 
 
 def _temporary_file() -> IO[bytes]:

@@ -54,15 +54,16 @@ def local(reference: str, base: Path) -> Candidate:
     """Return a plugin that is not installed: a module's name, or a file below ``base``."""
     if not (reference.endswith(".py") or "/" in reference or "\\" in reference):
         return Candidate(reference, "local module", "", lambda: import_module(reference))
-    path = (base / reference).resolve()
-    if path.is_dir():
-        path = path / "__init__.py"
-    name = path.parent.name if path.name == "__init__.py" else path.stem
+    name = Path(reference).stem
     try:
+        path = (base / reference).resolve()
+        if path.is_dir():
+            path = path / "__init__.py"
+        name = path.parent.name if path.name == "__init__.py" else path.stem
         path.stat()
         version = "sha256:" + hash_files(source_files(path))
-    except OSError as error:
-        reason = error.strerror or str(error)
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a NUL character
+        reason = getattr(error, "strerror", None) or str(error)
         return Candidate(name, "local file", "", lambda: _raise_unreadable(reference, reason))
     return Candidate(name, "local file", version, lambda: import_file(path, name, version))
 

@@ -75,7 +75,7 @@ def test_flags_override_the_arms_of_a_file(tmp_path: Path) -> None:
         (("--r", "1,2", "--b", "1", "--lam", "0.1", "-T", "5"), "2 and 1"),
         (("--r", "1", "--b", "1", "--lam", "2", "-T", "5"), "lam must be a number in [0, 1]"),
         (("nowhere.toml", "-T", "5"), "No such file"),
-        (("no/where.csv", "--lam", "0.1", "-T", "5"), "cannot read no/where.csv"),
+        (("no/where.csv", "--lam", "0.1", "-T", "5"), "no/where.csv: No such file"),
         ((*ARMS, "-T", "5", "--planner", "exat"), "Did you mean 'exact'?"),
         ((*ARMS, "-T", "5", "--set", "gpa=1"), "Did you mean 'gap'?"),
         ((*ARMS, "-T", "5", "--set", "gap"), "--set needs KEY=VALUE"),

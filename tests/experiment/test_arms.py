@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bdes_framework import ConfigError, InvalidValueError
+from bdes_framework import ConfigError
 from bdes_framework.experiment.arms import (
     ArmsConfig,
     ArmsFile,
@@ -30,7 +30,9 @@ def test_read_csv_ignores_other_columns(tmp_path: Path) -> None:
         ("arms.csv", "r,b\n0.1,x\n", "line 2: column 'b' must be a number, got 'x'"),
         ("arms.csv", "r,b\n0.1,0.2\n0.1\n", "line 3: column 'b' must be a number"),
         ("arms.csv", 'r,b\n"0.1,0.2\n', "is not a CSV file"),
-        ("nowhere.csv", None, r"cannot read .*/nowhere\.csv"),
+        ("nowhere.csv", None, r"/nowhere\.csv: No such file"),
+        ("arms.csv", "r,b\n" + "1,1\n" * 100_001, "has 100,001 arms; the maximum is 100,000"),
+        ("arms.toml", f"r = [{'1,' * 100_001}]\nb = [1]", "has 100,001 arms; the maximum"),
         ("arms.json", '{"r": [0.9,', "is not valid JSON: .*line 1"),
         ("arms.json", b"\xff\xfe\xfa".decode("latin-1"), "is not valid JSON"),
         ("arms.json", "[" * 100_000, "is not valid JSON"),
@@ -44,8 +46,7 @@ def test_a_bad_file_is_rejected(
 ) -> None:
     if content is not None:
         (tmp_path / file).write_text(content)
-    error = InvalidValueError if file.endswith(".csv") else ConfigError
-    with pytest.raises(error, match=message):
+    with pytest.raises(ConfigError, match=message):
         read_arms(tmp_path / file)
 
 

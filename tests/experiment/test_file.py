@@ -87,6 +87,7 @@ CLASHING = 'arms = {file = ["x", "x, noise=y"]}\nnoise = ["y", "y, noise=y"]'
 
 WRONG = {
     "seed = 1": {
+        f"seed = {2**128}": "seed: must be from 0 to 2^128 - 1",
         "sed = 1": "sed: is not a parameter. Did you mean 'seed'?",
         "seed = 1\nseed = 2": "is not valid TOML",
         "seed = -1": "seed: must be at least 0, got -1",
@@ -130,7 +131,10 @@ WRONG = {
         f"lam = 1\nnoise = {NOISES}": "[0].noise: has 'gaussian sigma=1.0' twice in its grid",
     },
     ARMS: {
-        'arms = { file = "x.csv" }': "environments[0].arms: cannot read ",
+        'arms = { file = "x.csv" }': "/x.csv: No such file",
+        'arms = { file = "x.toml" }': "/x.toml: No such file",
+        'arms = { file = "a\\u0000b.toml" }': "embedded null",
+        f'arms = {{ generator = "uniform", n = 2, seed = {2**128} }}': "'seed' must be <",
         'r = [0.9]\narms = { generator = "uniform", n = 2 }': "arms: stands for r and b: give one",
         "arms = { n = 3 }": "arms: arms need either 'file' or 'generator'",
         CLASHING: "'bernoulli (arms.file=x, noise=y, noise=y)' is that of two of its variants",

@@ -85,3 +85,19 @@ def test_unreadable_files_are_named(
         file.write_bytes(content)
     with pytest.raises(ConfigError, match=f"in.toml: .*{message}"):
         read(file)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [("/dev/zero", "is no regular file"), ("a\0b", "null"), (".", "is a folder, not a file")],
+)
+def test_only_regular_files_are_read(path: str, message: str) -> None:
+    for read in (read_text, read_json):
+        with pytest.raises(ConfigError, match=message):
+            read(Path(path))
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigError, match="is no regular file"):
+        read_text(tmp_path / "pipe")
