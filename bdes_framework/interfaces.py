@@ -49,7 +49,8 @@ class Outcome:
     rewards : FloatArray, shape (n,)
         The reward of each pull, in [0, 1]. This is all a policy observes.
     means : FloatArray, shape (n,)
-        The expected reward of each pull, r·q in a B-DES environment; regret is computed from it.
+        The expected reward of each pull, in [0, 1] too: r·q in a B-DES environment. Regret is
+        computed from it.
     probabilities : FloatArray | None, shape (n,)
         Under noise, the clipped probability each reward was drawn from; None without noise.
     states : FloatArray | None, shape (n,)
@@ -200,7 +201,7 @@ def _check_value(plan: Plan, earned: float) -> None:
 
 @runtime_checkable
 class Environment(Protocol):
-    """Pays rewards for arms pulled. Built with its seed, used once; there is no reset.
+    """Pays rewards in [0, 1] for arms pulled. Built with its seed, used once; there is no reset.
 
     Pulling in one block or in several gives the same rewards: random numbers belong to the
     round, not to the call.
@@ -229,12 +230,18 @@ class Policy(Protocol):
         """
 
     def tell(self, rewards: FloatArray) -> None:
-        """Learn the rewards of the block just asked for: shape (n,), same order."""
+        """Learn the rewards of the block just asked for: shape (n,), in [0, 1], same order."""
 
 
 @runtime_checkable
 class Planner(Protocol):
-    """Finds a good sequence of arms for a known instance."""
+    """Finds a good sequence of arms for a known instance.
+
+    A planner is a deterministic function of its config and its seed: the same instance and
+    horizon give the same plan, from this planner or from another one built alike, whatever was
+    planned before. A randomised planner draws one seed when it is built, such as
+    ``context.rng.integers(2**63)``, and makes a generator of it anew in every call.
+    """
 
     def plan(self, instance: Instance, horizon: int) -> Plan:
         """Return a schedule of exactly ``horizon`` pulls, its value and an upper bound."""
@@ -291,10 +298,19 @@ class HasInstance(Protocol):
 
 @runtime_checkable
 class HasBenchmark(Protocol):
-    """An environment that is no B-DES instance but computes its own benchmark."""
+    """An environment that is no B-DES instance but computes its own benchmark.
+
+    It is held to account as a planner's plan is: finite values, one for each checkpoint asked
+    for, which rise by 0 to 1 per round and end at most at the upper bound. A simulation whose
+    means add up to more than the upper bound fails. Where means are random, the bound is that of
+    the random numbers this environment was built with, or ``inf``.
+    """
 
     def benchmark(self, checkpoints: IntArray) -> Benchmark:
-        """Return the best sequence's expected reward at these rounds; the last is the horizon."""
+        """Return the best sequence's expected reward at these rounds; the last is the horizon.
+
+        Draws none of the random numbers that rewards come from.
+        """
 
 
 @runtime_checkable

@@ -6,30 +6,36 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from bdes_framework._internal.arrays import IntArray
+from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.text import class_path, quoted
 from bdes_framework.errors import ContractError
 from bdes_framework.interfaces import Environment, FusedEnvironment, FusedPolicy, Outcome, Policy
 from bdes_framework.model.rounds import Record, World, sweep_block
+from bdes_framework.simulation.totals import MAX_REWARD, MIN_REWARD
 
 _INT64 = np.dtype(np.int64)
 _FLOAT64 = np.dtype(np.float64)
 _ONE = (1,)
 _FULLY_CHECKED_BLOCKS = 3
+_REPLAYED_SHARE = 1 / 32
+"""The share of fused chunks that are played again, besides the first and the last."""
 
 
 class ChunkPlayer:
     """Plays chunks of rounds, fused if policy and environment can be, and checks both."""
 
-    def __init__(self, environment: Environment, policy: Policy, n_arms: int) -> None:
+    def __init__(self, environment: Environment, policy: Policy, n_arms: int, horizon: int) -> None:
         self._environment = environment
         self._policy = policy
         self._n_arms = n_arms
+        self._horizon = horizon
         self._full_checks_left = _FULLY_CHECKED_BLOCKS
         self.is_noisy: bool | None = None
         self.has_states: bool | None = None
         # isinstance of a protocol is slow, so it is done once, not per chunk.
         self._fused: tuple[FusedEnvironment, FusedPolicy] | None = None
+        self._opened: tuple[World, float]
+        """The rounds of the last fused chunk, and the state they began at."""
         if isinstance(environment, FusedEnvironment) and isinstance(policy, FusedPolicy):
             self._fused = environment, policy
 
@@ -51,14 +57,18 @@ class ChunkPlayer:
         # Compiled code checks nothing: a round that play_round did not play stays NaN.
         chunk.rewards.fill(math.nan)
         chunk.means.fill(math.nan)
-        first_state = world.q.copy()
+        self._opened = world, float(world.q[0])
+        # Chosen before the policy plays, by a random number that depends on the seed alone.
+        chosen = world.uniforms[0] < _REPLAYED_SHARE
+        is_last = start + chunk.arms.size == self._horizon
         policy.play(world, chunk)
-        if self._full_checks_left:
-            self._replay(world._replace(q=first_state), chunk, float(world.q[0]), start)
-            self._full_checks_left = 0
+        if start == 0 or is_last or chosen:
+            self._replay(chunk, start)
 
-    def _replay(self, world: World, chunk: Record, last_state: float, start: int) -> None:
-        """Play the recorded arms again; raise ContractError unless all else is the same."""
+    def _replay(self, chunk: Record, start: int) -> None:
+        """Play the arms of a fused chunk again; raise ContractError unless all else is the same."""
+        played, first_state = self._opened
+        world, last_state = played._replace(q=np.array([first_state])), float(played.q[0])
         again = Record.empty(chunk.arms.size, chunk.arms)
         if np.isnan(chunk.rewards).any() or sweep_block(world, again) >= 0:
             return  # left for `check`, which says more
@@ -169,9 +179,18 @@ class ChunkPlayer:
             if values is None and name in ("probabilities", "states"):
                 continue
             self._check_floats(values, n, at, f"pull of {n} arms", name)
-            if self._full_checks_left and not np.isfinite(values).all():
-                self._raise(self._environment, at, f"{name} are not finite: {quoted(values)}")
+            if self._full_checks_left:
+                self._check_values(name, values, at)
         self._full_checks_left = max(self._full_checks_left - 1, 0)
+
+    def _check_values(self, name: str, values: FloatArray, at: int) -> None:
+        """Raise ContractError at the first value that is not finite, or not in [0, 1]."""
+        for wrong in _first(~np.isfinite(values)):
+            self._raise(self._environment, at + wrong, f"{name} are not finite: {values[wrong]}")
+        if name in ("rewards", "means"):
+            for wrong in _first((values < MIN_REWARD) | (values > MAX_REWARD)):
+                what = f"{name} must lie in [0, 1], got {values[wrong]}"
+                self._raise(self._environment, at + wrong, what)
 
     def _check_world(self, world: World, n: int, at: int) -> None:
         how = f"open_rounds({n})"
@@ -192,7 +211,7 @@ class ChunkPlayer:
     def check(self, chunk: Record, start: int, added: int, total: float) -> None:
         """Raise ContractError if a chunk could not be added up, or not to a finite ``total``.
 
-        ``added`` is the first round whose arm does not exist, or -1.
+        ``added`` is the first round that is not valid, or -1.
         """
         noisy_sum = chunk.probabilities.sum() if self.is_noisy else 0.0
         if added < 0 and math.isfinite(total) and math.isfinite(noisy_sum):
@@ -203,11 +222,10 @@ class ChunkPlayer:
                     what = "play left this round out: every round goes through play_round"
                     self._raise(self._policy, start + unplayed, what)
         self._check_range(chunk.arms, start, "play wrote")
+        if self._fused is not None:
+            self._replay(chunk, start)  # a policy that wrote the values itself is to blame
         for name in self._recorded():
-            values = getattr(chunk, name)
-            for wrong in _first(~np.isfinite(values)):
-                what = f"{name} are not finite: {values[wrong]}"
-                self._raise(self._environment, start + wrong, what)
+            self._check_values(name, getattr(chunk, name), start)
 
     def _raise(self, culprit: Policy | Environment, at: int, what: str) -> NoReturn:
         role = "policy" if culprit is self._policy else "environment"

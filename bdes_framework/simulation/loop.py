@@ -113,15 +113,15 @@ def simulate(
     ------
     ContractError
         If the policy or the environment breaks its protocol; names its class, the round
-        (counted from 0) and the value. A number that is not finite may be found as late as at
-        the end of its chunk of rounds.
+        (counted from 0) and the value. A number that is not finite, or a reward outside [0, 1],
+        may be found as late as at the end of its chunk of rounds.
     """
     horizon = as_integer(horizon, "horizon", 1)
     rounds = _as_checkpoints(checkpoints, horizon)
     n_arms = _arms_of(environment)
     totals = Totals(n_arms, rounds)
     kept = Record.empty(horizon if keep else min(CHUNK, horizon))
-    player = ChunkPlayer(environment, policy, n_arms)
+    player = ChunkPlayer(environment, policy, n_arms, horizon)
     for start in range(0, horizon, CHUNK):
         offset = start if keep else 0
         chunk = kept.rounds(offset, offset + min(CHUNK, horizon - start))

@@ -1,6 +1,7 @@
 """A broken protocol in a simulation raises ContractError: whose, in which round, which value."""
 
 import math
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
@@ -156,6 +157,10 @@ def test_wrong_arms_of_a_fused_policy_raise(arm: int) -> None:
         simulate(environment(), InTurn(7, arm), 20)
 
 
+LEFT_OUT = "play left this round out: every round goes through play_round"
+DIFFERENT = "play recorded what play_round did not play"
+
+
 class WrongInSecondChunk(InTurn):
     """Plays arm 3 in round 5 of the second chunk, or writes no means there."""
 
@@ -174,16 +179,87 @@ class WrongInSecondChunk(InTurn):
     ("no_means", "message"),
     [
         (None, rf"round {CHUNK + 5} .*play wrote arm 3"),
-        (True, rf"round {CHUNK} .*means are not finite"),
+        (True, rf"round {CHUNK} .*{DIFFERENT}"),
     ],
 )
-def test_later_fused_chunks_are_checked(keep: bool, no_means: bool | None, message: str) -> None:
-    with pytest.raises(ContractError, match=message):
-        simulate(environment(), WrongInSecondChunk(spoil=no_means), 2 * CHUNK, keep=keep)
+@pytest.mark.parametrize("n_chunks", [2, 3])
+def test_later_fused_chunks_are_checked(
+    keep: bool, no_means: bool | None, message: str, n_chunks: int
+) -> None:
+    with pytest.raises(ContractError, match="WrongInSecondChunk, " + message):
+        simulate(environment(), WrongInSecondChunk(spoil=no_means), n_chunks * CHUNK, keep=keep)
 
 
-LEFT_OUT = "play left this round out: every round goes through play_round"
-DIFFERENT = "play recorded what play_round did not play"
+class CheatsLater(InTurn):
+    """Plays honestly, but writes down the highest rewards and means in some chunks."""
+
+    def __init__(self, chunks: Container[int], value: float = 1.0) -> None:
+        super().__init__()
+        self.chunks, self.value, self.played = chunks, value, 0
+
+    def play(self, world: World, record: Record) -> None:
+        play_in_turn(world, record, -1, 0)
+        if self.played in self.chunks:
+            record.rewards[:], record.means[:] = self.value, self.value
+        self.played += 1
+
+
+@pytest.mark.parametrize("chunks", [[64], range(1, 64)])
+def test_rewards_invented_later_are_found(chunks: Container[int]) -> None:
+    """From some round on (found in the last chunk), or for long (in a chunk drawn at random)."""
+    with pytest.raises(ContractError, match=f"CheatsLater, round .*{DIFFERENT}"):
+        simulate(environment(), CheatsLater(chunks), 65 * CHUNK, keep=False)
+
+
+@pytest.mark.parametrize("value", [1.5, -0.25])
+def test_a_fused_policy_cannot_write_rewards_outside_0_1(value: float) -> None:
+    """Every chunk is checked for that, also those that are not played again."""
+    with pytest.raises(ContractError, match=f"CheatsLater, round {CHUNK} .*{DIFFERENT}"):
+        simulate(environment(), CheatsLater([1], value), 3 * CHUNK)
+
+
+@define
+class Pays:
+    """Pays a half, and another reward or mean in one round."""
+
+    at: int
+    reward: float
+    mean: float
+    n_arms: int = 3
+    _done: int = 0
+
+    def pull(self, arms: IntArray) -> Outcome:
+        here = np.arange(self._done, self._done + arms.size) == self.at
+        self._done += arms.size
+        return Outcome(np.where(here, self.reward, 0.5), np.where(here, self.mean, 0.5))
+
+
+@pytest.mark.parametrize("block", [1, 40])
+@pytest.mark.parametrize("at", [1, 700])
+@pytest.mark.parametrize(
+    ("reward", "mean", "message"),
+    [
+        (1.01, 0.5, r"rewards must lie in \[0, 1\], got 1.01"),
+        (-0.5, 0.5, r"rewards must lie in \[0, 1\], got -0.5"),
+        (500.0, 0.5, r"rewards must lie in \[0, 1\], got 500"),
+        (0.5, 1.01, r"means must lie in \[0, 1\], got 1.01"),
+        (0.5, -0.01, r"means must lie in \[0, 1\], got -0.01"),
+        (0.5, math.nan, "means are not finite: nan"),
+    ],
+)
+def test_rewards_and_means_lie_in_0_1(
+    block: int, at: int, reward: float, mean: float, message: str
+) -> None:
+    where = rf"environment tests\.simulation\.test_chunk\.Pays, round {at} "
+    with pytest.raises(ContractError, match=where + ".*" + message):
+        simulate(Pays(at, reward, mean), Scripted(script(1000), [block]), 1000)
+
+
+def test_rounding_of_rewards_is_allowed() -> None:
+    trace = simulate(Pays(3, 1 + 1e-12, -1e-15), Scripted(script(9), [1]), 9)
+    assert trace.total_reward == pytest.approx(5)
+
+
 WRONG_RECORDS: dict[str, tuple[str, Any]] = {
     "leaves out the last": (
         f"round 19 .*{LEFT_OUT}",

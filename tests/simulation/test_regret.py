@@ -116,3 +116,53 @@ def test_plans_may_be_off_by_rounding(planner: Promises) -> None:
     benchmark = benchmark_of(environment(), np.array([3, 9]), planner)
     assert benchmark is not None
     assert benchmark.value == planner.plan(INSTANCE, 9).value
+
+
+@define
+class Own:
+    """An environment that returns this as its own benchmark."""
+
+    found: Any
+    n_arms: int = 3
+
+    def pull(self, arms: bdes.IntArray) -> bdes.Outcome:
+        raise NotImplementedError
+
+    def benchmark(self, checkpoints: bdes.IntArray) -> Any:
+        return self.found
+
+
+def own(values: Any = (1.0, 4.0), bound: Any = 5.0, checkpoints: Any = (3, 9)) -> Own:
+    return Own(Benchmark(np.array(checkpoints), np.array(values), bound))
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (Own(None), "must return a Benchmark, got None"),
+        (own([4.0], checkpoints=[9]), "the 2 checkpoints asked for, up to round 9"),
+        (own([1.0, 2.0], checkpoints=[3, 8]), "the 2 checkpoints asked for"),
+        (own([1, 4]), "values must be an array of float64"),
+        (own(["a", "b"]), "values must be an array of float64"),
+        (own([1.0, math.nan]), "value after round 9 is not finite: nan"),
+        (own([math.inf, 4.0]), "value after round 3 is not finite: inf"),
+        (own([1.0, 0.9]), "rises by -0.09.* over the 6 rounds up to 9"),
+        (own([-1.0, 0.9]), "rises by -1.0 over the 3 rounds up to 3"),
+        (own([1.0, 500.0], 500.0), "rises by 499.0 over the 6 rounds up to 9"),
+        (own(bound=3.9), "upper bound 3.9 is below its value 4.0"),
+        (own(bound=math.nan), "upper bound must be a number of at least its value, got nan"),
+        (own(bound=None), "upper bound must be a number of at least its value, got None"),
+        (own(bound=10**400), "upper bound must be a number of at least its value, got 1000"),
+    ],
+)
+def test_wrong_own_benchmarks_raise(found: Own, message: str) -> None:
+    where = r"environment tests\.simulation\.test_regret\.Own: benchmark"
+    with pytest.raises(bdes.ContractError, match=where + ".*" + message):
+        benchmark_of(found, np.array([3, 9]), None)
+
+
+@pytest.mark.parametrize("bound", [4, np.float32(4.0), math.inf, 4.0 - 1e-12])
+def test_own_benchmarks_that_are_right(bound: Any) -> None:
+    found = benchmark_of(own(bound=bound), np.array([3, 9]), None)
+    assert found is not None
+    assert type(found.upper_bound) is float
