@@ -33,11 +33,12 @@ from bdes_framework.experiment.cell import (
 from bdes_framework.experiment.file import Experiment, load_experiment
 from bdes_framework.experiment.results import Run, load_run
 from bdes_framework.experiment.store import DATABASE, LOCK, Store, benchmark_key, locked, open_store
-from bdes_framework.interfaces import Benchmark, Reference
+from bdes_framework.interfaces import Benchmark, Kind, Reference
 from bdes_framework.plugin.hookspecs import FinishedCell, RunProgress
 from bdes_framework.plugin.plugins import Plugins
+from bdes_framework.plugin.registry import FIRST_PARTY
 from bdes_framework.simulation.loop import log_checkpoints
-from bdes_framework.simulation.regret import benchmark_of
+from bdes_framework.simulation.regret import allowed_rounding, benchmark_of
 
 RUNS = "runs"
 
@@ -219,6 +220,7 @@ class _RunExecution:
         for key, same in left.items():
             self._finish(same, failed(key, _WORKER_DIED, _WORKER_DIED))
         self._plan_benchmarks(retry_failed)
+        self._fail_cells_above_bounds()
         self._plugins.announce("bdes_run_finished", run=self._progress)
 
     def _plan_benchmarks(self, retry_failed: bool) -> None:
@@ -231,6 +233,42 @@ class _RunExecution:
             self._on_benchmark(total, total - len(jobs))
         for key in jobs:
             self._store.save_benchmark(key, None, _WORKER_DIED)
+
+    def _fail_cells_above_bounds(self) -> None:
+        """Mark cells as failed whose expected reward exceeds their benchmark's upper bound."""
+        planner = self._experiment.config.benchmark
+        if planner is False:
+            return
+        totals = self._store.total_means()
+        above: dict[str, str] = {}
+        for cell in self._experiment.cells:
+            basis, total = totals.get(cell.key, ("", 0.0))
+            found = self._store.benchmark(benchmark_key(basis, cell.horizon)) if basis else None
+            if found is None or not found[0].size or total <= found[1] + allowed_rounding(found[1]):
+                continue
+            above[cell.key] = (
+                f"earned {total:.10g} (expected reward) where the benchmark proves at most"
+                f" {found[1]:.10g}: {self._suspects(cell, planner)}"
+            )
+            self._progress = evolve(
+                self._progress,
+                n_finished=self._progress.n_finished - 1,
+                n_failed=self._progress.n_failed + 1,
+            )
+        for key, error in above.items():
+            self._store.save(failed(key, error, error))
+
+    def _suspects(self, cell: Cell, planner: Reference) -> str:
+        """Return who may be wrong if a cell is above its bound: code of others, if there is any."""
+        references: list[tuple[Kind, Reference]] = [
+            (Kind.ENVIRONMENT, cell.environment.table),
+            (Kind.PLANNER, planner),
+            (Kind.POLICY, cell.policy.table),
+        ]
+        entries = [self._plugins.resolve(kind, reference)[0] for kind, reference in references]
+        others = [entry for entry in entries if entry.distribution != FIRST_PARTY]
+        named = (f"{e.kind} {e.name!r} of {self._plugins.origin(e)}" for e in others or entries)
+        return "suspect " + " or ".join(named)
 
     def _results(
         self, jobs: list[JobT], do: Callable[[Plugins, JobT], JobResult]

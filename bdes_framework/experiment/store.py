@@ -230,6 +230,11 @@ class Store:
         """Return the basis of each finished cell's benchmark, by the cell's key."""
         return dict(self._rows("SELECT key, basis FROM cells WHERE error = ''"))
 
+    def total_means(self) -> dict[str, tuple[str, float]]:
+        """Return the basis and the expected total reward of each cell that did not fail, by key."""
+        query = "SELECT key, basis, substr(means, -8) FROM cells WHERE error = ''"
+        return {key: (basis, float(np.frombuffer(m)[0])) for key, basis, m in self._rows(query)}
+
     def benchmark_errors(self) -> list[str]:
         """Return the errors of benchmarks, each once."""
         rows = self._checked_rows("benchmarks", "WHERE error != ''")

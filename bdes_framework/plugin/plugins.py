@@ -121,6 +121,14 @@ class Plugins:
             f" Registered: {listed(names)}.{self._not_loaded()}"
         )
 
+    def origin(self, entry: Entry) -> str:
+        """Return where an entry comes from: distribution and version, or a local file."""
+        for status in self._statuses:
+            if (status.name, status.distribution) == (entry.plugin, entry.distribution):
+                is_local = status.distribution.startswith("local ")
+                return f"{status.distribution} {status.name}" if is_local else status.origin
+        return entry.distribution
+
     def resolve(
         self,
         kind: Kind,
