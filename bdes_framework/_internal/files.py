@@ -13,6 +13,7 @@ from bdes_framework._internal.text import quoted
 from bdes_framework.errors import ConfigError, Mistake, StoreError
 
 MAX_BYTES = 16 * 1024 * 1024
+MAX_DEPTH = 100
 
 
 def read_text(path: Path) -> str:
@@ -38,16 +39,31 @@ def parse_toml(text: str, path: Path) -> dict[str, object]:
         raise _invalid(path, "has a number with too many digits") from None
 
 
-def read_json(path: Path) -> dict[str, object]:
+def read_json(path: Path, limit: int = MAX_BYTES) -> dict[str, object]:
     """Return the members of a JSON file's object; raise ConfigError if it has none."""
-    content = _content(path)
+    content = _content(path, limit)
+    try:
+        return parse_json(content)
+    except ValueError as error:
+        raise _invalid(path, str(error)) from None
+
+
+def parse_json(content: str | bytes) -> dict[str, object]:
+    """Return the members of a JSON object; raise ValueError if it is none or too deeply nested."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise _invalid(path, f"is not valid JSON: {error}") from None
+        raise ValueError(f"is not valid JSON: {error}") from None
     if not isinstance(found, dict):
-        raise _invalid(path, "is not a JSON object, {...}")
-    return found
+        raise ValueError("is not a JSON object, {...}")  # noqa: TRY004
+    level: list[object] = [found]
+    for _ in range(MAX_DEPTH):
+        lists = [value for value in level if isinstance(value, list)]
+        lists += [list(value.values()) for value in level if isinstance(value, dict)]
+        level = [value for values in lists for value in values]
+        if not level:
+            return found
+    raise ValueError(f"is nested more than {MAX_DEPTH} deep")
 
 
 @contextmanager
@@ -105,18 +121,18 @@ def check_no_link(path: Path) -> None:
         raise StoreError(f"{quoted(str(path), 200)} is {what}")
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, limit: int = MAX_BYTES) -> bytes:
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):  # a pipe may never end, nor does /dev/zero
             kind = "a folder, not a file" if stat.S_ISDIR(mode) else "no regular file"
             raise OSError(f"is {kind}")
         with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+            content = file.read(limit + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL character in the path
         raise _invalid(path, getattr(error, "strerror", None) or str(error)) from None
-    if len(content) > MAX_BYTES:
-        raise _invalid(path, "is larger than 16 MiB")
+    if len(content) > limit:
+        raise _invalid(path, f"is larger than {limit // 1024**2} MiB")
     return content
 
 

@@ -25,6 +25,7 @@ _OWN_COMMANDS = {
     "run": ("bdes_framework.cli.run:run", "Run an experiment, or go on with it."),
     "runs": ("bdes_framework.cli.runs:runs", "List runs."),
     "show": ("bdes_framework.cli.runs:show", "Print a run's table of results again."),
+    "verify": ("bdes_framework.cli.runs:verify", "Check that a run is as it was written."),
     "compare": ("bdes_framework.cli.runs:compare", "Compare two runs, cell by cell."),
     "report": ("bdes_framework.cli.report:report", "Write a run as one HTML page with charts."),
     "plot": ("bdes_framework.cli.report:plot", "Save a chart of a run as SVG or PNG."),
@@ -105,7 +106,6 @@ def _load_foreign(point: EntryPoint) -> click.Command:
 @click.version_option(__version__, message="bdes %(version)s")
 def bdes() -> None:
     """Bandits with deterministically evolving states: plan, learn, compare.
-
     An experiment is a TOML file; all that plays in it is a plugin.
     """
 

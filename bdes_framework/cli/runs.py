@@ -1,4 +1,4 @@
-"""``bdes runs``, ``show``, ``export``, ``compare``: list runs, print, export, compare results."""
+"""``bdes runs``, ``show``, ``verify``, ``export``, ``compare``: what can be done with runs."""
 
 import csv
 import io
@@ -6,6 +6,7 @@ import itertools
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,7 +20,7 @@ from bdes_framework._internal.files import replace_file, replace_text
 from bdes_framework._internal.text import ascii_controls, one_line, quoted
 from bdes_framework.cli.options import PATH, echo
 from bdes_framework.errors import BdesError
-from bdes_framework.experiment.results import COLUMNS, Run, load_run
+from bdes_framework.experiment.results import COLUMNS, Run, find_damage, load_run, run_overview
 from bdes_framework.experiment.run import RUNS, list_runs
 from bdes_framework.experiment.summary import (
     CellSummary,
@@ -45,16 +46,40 @@ _Place: TypeAlias = tuple[str, int, str]
 @click.argument("folder", type=PATH, default=RUNS)
 def runs(folder: Path) -> None:
     """List the runs below FOLDER."""
-    table = _table(["Run", "Experiment"], ["Cells"])
+    table = _table(["Run", "Experiment", "Finished"], ["Cells", "Failed"], ["Version"])
     for path in list_runs(folder):
-        shown = ascii_controls(str(path))
         try:
-            with load_run(path) as run:
-                row = [shown, ascii_controls(run.name), f"{len(run.cells())}/{run.n_cells}"]
+            found = run_overview(path)
         except BdesError as error:
-            row = [shown, one_line(str(error), 60), "-"]
-        table.add_row(*map(Text, row))
+            row = [one_line(str(error), 200), "-", "-", "-", "-"]
+        else:
+            cells = f"{found.n_finished:,}/{found.n_cells:,}"
+            row = [found.name, _local_time(found.finished), cells, f"{found.n_failed:,}"]
+            row.append(found.version or "-")
+        table.add_row(*(Text(ascii_controls(text)) for text in (str(path), *row)))
     Console().print(table if table.row_count else Text(ascii_controls(f"no runs in {folder}")))
+
+
+def _local_time(moment: str) -> str:
+    """Return a moment of ISO 8601 as date and minute of the local clock; a dash if it is none."""
+    try:
+        return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError):
+        return "-"
+
+
+@click.command()
+@click.argument("run", type=PATH)
+def verify(run: Path) -> None:
+    """Check that RUN is as it was written: all rows against their checksums, and its files."""
+    damage = find_damage(run)
+    for line in damage:
+        click.echo(f"damaged: {ascii_controls(line)}")
+    if damage:
+        click.echo("bdes: running the experiment again makes damaged cells anew", err=True)
+        sys.exit(1)
+    n_cells = run_overview(run).n_finished
+    click.echo(ascii_controls(f"{run}: no damage in {n_cells:,} cells"))
 
 
 def _table(*headings: Sequence[str]) -> Table:

@@ -18,6 +18,11 @@ MAX_ROW_BYTES = 64 * 1024 * 1024
 MAX_STEPS = 2_000_000_000
 """Steps of SQLite's virtual machine after which a query is stopped: some thousand per cell."""
 
+
+class DamagedError(StoreError):
+    """Something in a run's database is not as it was written."""
+
+
 _MAGIC = b"SQLite format 3\0"
 _STEPS_PER_CHECK = 1_000_000
 
@@ -46,18 +51,18 @@ def database_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        text = str(error)
+        text, kind = str(error), StoreError
         if "full" in text:
             advice = "the disk is full; what was saved is safe, free some space and run again"
         elif any(word in text for word in ("malformed", "not a database", "decode", "interrupted")):
-            advice = "it is damaged; it was left as it is, use another --out"
+            advice, kind = "it is damaged; it was left as it is, use another --out", DamagedError
         elif "too big" in text:
             advice = f"it has a row of more than {MAX_ROW_BYTES // 1024**2} MiB"
         elif "readonly" in text or "unable to open" in text:
             advice = "it cannot be written here"
         else:
             advice = one_line(text)
-        raise StoreError(f"{quoted(str(path), 200)}: {advice}") from error
+        raise kind(f"{quoted(str(path), 200)}: {advice}") from error
 
 
 def connect_to_read(
@@ -172,7 +177,7 @@ def _check_content(
     _check_version(path, version, max(formats))
     expected = _schema(formats[version]) if version else set()
     if expected != set(connection.execute(_SCHEMA).fetchmany(len(expected) + 1)):
-        raise StoreError(
+        raise DamagedError(
             f"{quoted(str(path), 200)} is damaged, or no run: its tables are not those of"
             f" format {version}"
         )

@@ -1,8 +1,8 @@
 """Runs on disk: their cells, curves and results as arrays or data frames."""
 
-import json
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -11,10 +11,11 @@ import numpy as np
 from attrs import asdict, frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
-from bdes_framework._internal.files import check_no_link, read_text
-from bdes_framework._internal.text import quoted
-from bdes_framework.errors import StoreError
+from bdes_framework._internal.files import check_no_link, read_json, read_text
+from bdes_framework._internal.text import one_line, quoted
+from bdes_framework.errors import BdesError, ConfigError, StoreError
 from bdes_framework.experiment.cell import CellResult
+from bdes_framework.experiment.database import DamagedError
 from bdes_framework.experiment.store import PlannedCell, Store, benchmark_key, open_store
 from bdes_framework.experiment.summary import CellSummary, Result, summarise
 from bdes_framework.interfaces import relative_gap
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 _PLACE = ("environment", "policy", "horizon", "replication")
 COLUMNS = (*_PLACE, "total_reward", "total_mean", "regret", "error", "diagnostics", "key")
 """The columns of an export, in order."""
+
+MAX_RESOLVED_BYTES = 128 * 1024 * 1024
+"""The largest resolved config that is read; 100,000 arms take 6 MB."""
+
+_INTEGERS = ("seed", "replications", "reveal_lam", "reveal_replenishing_arm")
 
 
 @frozen(eq=False)
@@ -132,14 +138,7 @@ class Run:
     @cached_property
     def resolved(self) -> dict[str, Any]:
         """The resolved config, with the versions of all code that decided the numbers."""
-        path = self.folder / "resolved.json"
-        check_no_link(path)
-        try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "it is damaged"
-            raise StoreError(f"cannot read {quoted(str(path), 200)}: {reason}") from None
-        return found
+        return read_resolved(self.folder)
 
     @property
     def n_cells(self) -> int:
@@ -255,6 +254,16 @@ class Run:
         """Return the errors of benchmarks that failed; regret is absent there."""
         return self._store.benchmark_errors()
 
+    def unreadable(self) -> Iterator[str]:
+        """Yield why something of the run cannot be read: a cell, a benchmark, a file."""
+        reads: list[Callable[[], object]] = [lambda: self.resolved, lambda: self.experiment_text]
+        reads += [partial(list, self._finished([cell])) for cell in self._plan]
+        for read in reads:
+            try:
+                read()
+            except BdesError as error:
+                yield str(error)
+
     def _finished(self, plan: Sequence[PlannedCell]) -> Iterator[_Finished]:
         """Yield the planned cells that have a result, each fetched once."""
         for planned in plan:
@@ -287,6 +296,101 @@ class Run:
         if horizon not in self._rounds:
             self._rounds[horizon] = self._store.checkpoints(horizon)
         return self._rounds[horizon]
+
+
+def read_resolved(folder: Path) -> dict[str, Any]:
+    """Return what a run's ``resolved.json`` holds; raise StoreError if it cannot be used."""
+    path = folder / "resolved.json"
+    check_no_link(path)
+    try:
+        found: dict[str, Any] = read_json(path, limit=MAX_RESOLVED_BYTES)
+        reason = "" if _is_resolved(found) else "it is damaged"
+    except ConfigError as error:
+        reason = error.mistakes[0].message
+    if reason:
+        raise StoreError(
+            f"cannot read {quoted(str(path), 200)}: {one_line(reason)}; without that file, running"
+            " the experiment again writes it anew"
+        )
+    return found
+
+
+def _is_resolved(found: dict[str, Any]) -> bool:
+    """Return whether a resolved config has what is read of it."""
+    config, versions = found.get("config"), found.get("versions")
+    if not (isinstance(config, dict) and isinstance(versions, dict)):
+        return False
+    parts = [config.get("environments"), config.get("policies"), config.get("horizons")]
+    if not all(isinstance(part, list) for part in parts):
+        return False
+    return (
+        all(map(_is_part, [*config["environments"], *config["policies"]]))
+        and all(isinstance(number, int) for number in config["horizons"])
+        and all(isinstance(config.get(key), int) for key in _INTEGERS)
+        and isinstance(config.get("benchmark"), str | dict | bool)
+        and all(isinstance(version, str) for version in versions.values())
+    )
+
+
+def _is_part(part: object) -> bool:
+    """Return whether this is an environment or a policy as ``resolved.json`` has them."""
+    if not (isinstance(part, dict) and isinstance(part.get("table"), dict)):
+        return False
+    named = isinstance(part.get("label"), str) and isinstance(part["table"].get("use"), str)
+    return named and isinstance(part.get("horizon"), int)
+
+
+@frozen
+class RunOverview:
+    """What is told of a run without reading its results.
+
+    Parameters
+    ----------
+    name : str
+        The experiment's name.
+    n_cells, n_finished, n_failed : int
+        Numbers of all cells, of finished ones, and of those among them that failed.
+    finished : str
+        When the last cell finished (ISO 8601); empty if none has.
+    version : str
+        The version of the framework; empty if it is not known.
+    """
+
+    name: str
+    n_cells: int
+    n_finished: int
+    n_failed: int
+    finished: str
+    version: str
+
+
+def run_overview(folder: Path) -> RunOverview:
+    """Return the overview of a run; raise StoreError if it is none or cannot be read."""
+    with closing(open_store(folder, create=False, check=False)) as store:
+        name = store.meta("name") or folder.name
+        counts = store.counts()
+    try:
+        version = read_resolved(folder)["versions"].get("bdes-framework", "")
+    except StoreError:
+        version = ""
+    return RunOverview(name, *counts, version)
+
+
+def find_damage(folder: Path) -> list[str]:
+    """Return what of a run is not as it was written, a line each; empty if all is well.
+
+    Raises StoreError if it is no run, or one of a newer version.
+    """
+    try:
+        with closing(open_store(folder, create=False)) as store:
+            found = [f"the database: {line}" for line in store.integrity()]
+            found += [f"{kind} {quoted(key)}" for kind, key in store.damage()]
+        if not found:
+            with load_run(folder) as run:
+                found += run.unreadable()
+    except DamagedError as error:
+        return [str(error)]
+    return found
 
 
 def load_run(path: str | PathLike[str]) -> Run:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -335,5 +335,11 @@ def plan_benchmark(plugins: Plugins, job: BenchmarkJob) -> tuple[str, Benchmark 
 def list_runs(folder: str | PathLike[str] = RUNS) -> Iterator[Path]:
     """Yield the run folders below ``folder``, in the order of their names."""
     base = Path(folder)
-    if base.is_dir():
-        yield from sorted(path for path in base.iterdir() if (path / DATABASE).is_file())
+    try:
+        found = sorted(base.iterdir()) if base.is_dir() else []
+    except OSError as error:
+        raise StoreError(f"cannot read {quoted(str(base), 200)}: {error.strerror}") from None
+    for path in found:
+        with suppress(PermissionError):
+            if (path / DATABASE).is_file():
+                yield path

@@ -16,6 +16,7 @@ from bdes_framework._internal.text import quoted
 from bdes_framework.errors import StoreError
 from bdes_framework.experiment.cell import Cell, CellResult
 from bdes_framework.experiment.database import (
+    DamagedError,
     checksum,
     connect_to_read,
     connect_to_write,
@@ -255,6 +256,11 @@ class Store:
         ((last,),) = self._rows("SELECT MAX(finished) FROM timings")
         return planned, finished, failed, str(last or "")
 
+    def integrity(self) -> list[str]:
+        """Return what SQLite finds wrong in the file's structure, at most 20 things."""
+        found = [str(text) for (text,) in self._rows("PRAGMA integrity_check(20)")]
+        return [] if found == ["ok"] else found
+
     def damage(self) -> Iterator[tuple[str, object]]:
         """Yield kind and key of every damaged row: what is not as it was written."""
         for table, kind in _KINDS.items():
@@ -299,7 +305,7 @@ class Store:
 
     def _require(self, is_sound: bool, table: str, key: object) -> None:
         if not is_sound:
-            raise StoreError(
+            raise DamagedError(
                 f"{quoted(str(self._path), 200)}: {_KINDS[table]} {quoted(key)} is damaged; run"
                 " the experiment again, which makes only what is damaged anew"
             )

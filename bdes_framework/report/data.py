@@ -177,9 +177,9 @@ class RunData:
         return self._curves[result.environment, result.policy, result.horizon, measure]
 
     def lam_of(self, environment: str, horizon: int) -> float | None:
-        """Return the evolution rate an environment was given, if it has one."""
+        """Return the evolution rate an environment was given, if it has one: from 0 to 1."""
         value = self._tables.get((environment, horizon), {}).get("lam")
-        return float(value) if isinstance(value, int | float) else None
+        return float(value) if isinstance(value, int | float) and 0 <= value <= 1 else None
 
     def family_of(self, environment: str, horizon: int) -> str:
         """Return an environment's parameters other than lam, as JSON."""

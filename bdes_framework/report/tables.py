@@ -8,7 +8,9 @@ from typing import Any
 
 from attrs import field, frozen
 
+from bdes_framework._internal.files import parse_json
 from bdes_framework._internal.numbers import is_number
+from bdes_framework._internal.text import one_line
 from bdes_framework.experiment.summary import Estimate
 from bdes_framework.report.data import REGRET, RunData, Standing, gap_rows, promise_of, standings
 from bdes_framework.report.labels import MAX_TEXT
@@ -267,7 +269,7 @@ def diagnostics_table(data: RunData) -> Table:
     last = data.horizons[-1] if data.horizons else 0
     for place, texts in data.diagnostics.items():
         for text in texts:
-            for name, value in json.loads(text).items():
+            for name, value in _diagnostics(text).items():
                 groups.setdefault((*place, name), []).append(value)
     rows: list[TableRow] = [
         [
@@ -281,6 +283,13 @@ def diagnostics_table(data: RunData) -> Table:
     caption = f"What policies showed at the end, T = {last:,}, over all replications"
     headings = ["Policy", "Environment", "Name", "Value"]
     return Table(caption, headings, rows, left_out=len(groups) - len(rows))
+
+
+def _diagnostics(text: str) -> dict[str, object]:
+    try:
+        return parse_json(text)
+    except ValueError as error:
+        return {"diagnostics": f"cannot be shown: what is stored {one_line(str(error), 100)}"}
 
 
 def typical(values: list[object]) -> str:
@@ -308,7 +317,10 @@ def _plain(value: object) -> str:
 def _numbers(value: object) -> list[float] | None:
     """Return the numbers in a value; None if it holds anything else."""
     given = value if isinstance(value, list) else [value]
-    return list(map(float, given)) if all(map(is_number, given)) else None
+    try:
+        return list(map(float, given)) if all(map(is_number, given)) else None
+    except OverflowError:  # an integer of hundreds of digits
+        return None
 
 
 def _range(column: Sequence[float]) -> str:

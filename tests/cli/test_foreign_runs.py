@@ -1,11 +1,15 @@
 """Runs that came from somebody else: what they name is not read, what they hold is checked."""
 
+import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import bdes
+from bdes_framework.experiment.store import DATABASE
+from tests.support.command import bdes, fails, prints
+from tests.support.damage import change_value
 from tests.support.experiments import FILE, changed, run_demo, write_experiment
 
 OWN = changed(
@@ -89,3 +93,61 @@ def test_code_that_a_run_names_is_not_run(foreign: Path) -> None:
     done = bdes("report", str(foreign), "--paths", "1", cwd=foreign)
     assert (done.returncode, (foreign / "ran").exists()) == (0, False)
     assert "which are not run unasked" in (foreign / "report.html").read_text()
+
+
+COLUMNS = ["cells.means", "cells.basis", "benchmarks.totals", "plan.horizon", "plan.policy"]
+COLUMNS += ["checkpoints.rounds", "meta.value", "timings.seconds"]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_verify_names_what_is_damaged(foreign: Path, column: str) -> None:
+    assert prints("verify", str(foreign)) == f"{foreign}: no damage in 4 cells\n"
+    change_value(foreign, column)
+    done = bdes("verify", str(foreign))
+    assert (done.returncode, done.stdout.count("\n")) == (1, 1)
+    assert done.stdout.startswith("damaged: ")
+    if column == "cells.means":
+        shown = fails("show", str(foreign))
+        assert re.search(r"cell '\w{32}' is damaged; run .* \('ucb1' on 'bernoulli', T = 10", shown)
+
+
+def test_verify_of_what_cannot_be_opened(foreign: Path) -> None:
+    assert "is not a run" in fails("verify", str(foreign.parent))
+    (foreign / "resolved.json").write_text("{")
+    assert "resolved.json': is not valid JSON" in bdes("verify", str(foreign)).stdout
+    (foreign / DATABASE).write_bytes(b"no database " * 1000)
+    done = bdes("verify", str(foreign))
+    assert (done.returncode, "it is damaged" in done.stdout) == (1, True)
+
+
+def test_damaged_cells_are_played_again(foreign: Path) -> None:
+    before = prints("export", str(foreign))
+    write_experiment(foreign.parent, text=OWN)
+    change_value(foreign, "cells.means")
+    change_value(foreign, "benchmarks.upper_bound")
+    (foreign / "resolved.json").unlink()
+    assert bdes("run", "demo.toml", "--out", "run", cwd=foreign.parent).returncode == 0
+    assert prints("export", str(foreign)) == before
+    assert "no damage" in prints("verify", str(foreign))
+
+
+def test_runs_shows_dates_failures_versions(foreign: Path) -> None:
+    for name in ("bad", "empty", "strange"):
+        shutil.copytree(foreign, foreign.parent / name)
+    (foreign.parent / "bad" / DATABASE).write_bytes(b"x" * 5000)
+    (foreign.parent / "strange" / "resolved.json").write_text("[")
+    (foreign.parent / "empty" / DATABASE).write_bytes(b"")
+    lines = prints("runs", str(foreign.parent)).splitlines()
+    assert lines[0].split() == ["Run", "Experiment", "Finished", "Cells", "Failed", "Version"]
+    version = json.loads((foreign / "resolved.json").read_text())["versions"]["bdes-framework"]
+    row = rf"{foreign} +demo +\d{{4}}-\d\d-\d\d \d\d:\d\d +4/4 +0 +"
+    assert any(re.fullmatch(row + re.escape(version) + " *", line) for line in lines)
+    text = " ".join(" ".join(lines).split())
+    assert "it is damaged" in text
+    assert "holds no run" in text
+    assert len(re.findall(r" 4/4 ", text)) == 2
+
+
+def test_runs_reads_no_results(foreign: Path) -> None:
+    change_value(foreign, "cells.means")
+    assert " 4/4 " in prints("runs", str(foreign.parent))
