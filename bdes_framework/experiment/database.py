@@ -2,13 +2,13 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from itertools import count
 from pathlib import Path
-from struct import pack
 
 from bdes_framework._internal.files import check_no_link
 from bdes_framework._internal.text import one_line, quoted
@@ -24,25 +24,25 @@ class DamagedError(StoreError):
 
 
 _MAGIC = b"SQLite format 3\0"
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 _STEPS_PER_CHECK = 1_000_000
 
 
-def checksum(table: str, values: tuple[object, ...]) -> bytes:
+def checksum(table: str, values: Sequence[object]) -> bytes:
     """Return the checksum of a row: of its table's name and of all its other values."""
-    digest = blake2b(table.encode(), digest_size=16)
-    for value in values:
-        content = _encoded(value)
-        digest.update(len(content).to_bytes(8, "little"))
-        digest.update(content)
-    return digest.digest()
+    parts = [_encoded(value) for value in (table, *values)]
+    lengths = array("Q", map(len, parts)).tobytes()  # so that no byte can move between values
+    return blake2b(lengths + b"".join(parts), digest_size=16).digest()
 
 
 def _encoded(value: object) -> bytes:
     if isinstance(value, bytes):
         return b"b" + value
+    if isinstance(value, str):
+        return b"s" + value.encode()
     if isinstance(value, float):
-        return b"f" + pack("<d", value)
-    return f"{type(value).__name__[0]}{value}".encode()
+        return b"f" + float(value).hex().encode()
+    return b"i" + str(value).encode()
 
 
 @contextmanager
@@ -142,9 +142,8 @@ def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _check_files(path: Path, formats: Mapping[int, str]) -> None:
-    """Raise StoreError for links, and for a newer format, before SQLite touches the file."""
-    for part in ("", "-wal", "-shm", "-journal"):
-        check_no_link(path.with_name(path.name + part))
+    """Raise StoreError for files not to be opened, and a newer format, before SQLite touches it."""
+    check_files(path)
     try:
         with path.open("rb") as file:
             head = file.read(100)
@@ -154,6 +153,24 @@ def _check_files(path: Path, formats: Mapping[int, str]) -> None:
         raise StoreError(f"cannot read {quoted(str(path), 200)}: {error.strerror}") from None
     if head.startswith(_MAGIC):
         _check_version(path, int.from_bytes(head[60:64], "big"), max(formats))
+
+
+def check_files(path: Path) -> None:
+    """Raise StoreError if a database or what SQLite keeps beside it is a link or a trap."""
+    for part in ("", "-wal", "-shm", "-journal"):
+        check_no_link(path.with_name(path.name + part))
+    _check_journal(path.with_name(f"{path.name}-journal"))
+
+
+def _check_journal(journal: Path) -> None:
+    """Raise StoreError if a journal names another file, which SQLite would then delete.
+
+    Ours never does: it is that of one database alone.
+    """
+    with suppress(FileNotFoundError), journal.open("rb") as file:
+        file.seek(max(journal.stat().st_size - len(_JOURNAL_MAGIC), 0))
+        if file.read() == _JOURNAL_MAGIC:
+            raise DamagedError(f"{quoted(str(journal), 200)} names another file; it is not used")
 
 
 def _check_version(path: Path, version: int, newest: int) -> None:

@@ -11,12 +11,12 @@ import numpy as np
 from attrs import frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
-from bdes_framework._internal.files import check_no_link
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import StoreError
 from bdes_framework.experiment.cell import Cell, CellResult
 from bdes_framework.experiment.database import (
     DamagedError,
+    check_files,
     checksum,
     connect_to_read,
     connect_to_write,
@@ -315,7 +315,8 @@ class Store:
 
     def _integers(self, blob: object, table: str, key: object) -> IntArray:
         numbers = np.frombuffer(self._blob(blob, table, key), dtype=np.int64)
-        self._require(bool(((numbers >= 0) & (numbers <= MAX_HORIZON)).all()), table, key)
+        sound = not numbers.size or bool(numbers.min() >= 0 and numbers.max() <= MAX_HORIZON)
+        self._require(sound, table, key)
         return numbers
 
     def _blob(self, blob: object, table: str, key: object) -> bytes:
@@ -335,7 +336,8 @@ class Store:
 
 
 def _is_usable(numbers: FloatArray) -> bool:
-    return bool((np.abs(numbers) < _LIMIT).all())
+    # Written so that NaN, with which nothing compares, is not usable.
+    return not numbers.size or bool(numbers.min() > -_LIMIT and numbers.max() < _LIMIT)
 
 
 def benchmark_key(basis: str, horizon: int) -> str:
@@ -360,7 +362,7 @@ def open_store(folder: Path, *, create: bool, check: bool = True) -> Store:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Lock a run's folder for this process; raise StoreError if another process has it."""
-    check_no_link(folder / LOCK)
+    check_files(folder / LOCK)
     with database_errors(folder / LOCK):
         connection = sqlite3.connect(folder / LOCK, isolation_level=None, timeout=0)
         try:

@@ -10,22 +10,16 @@ import pytest
 from bdes_framework.experiment.store import DATABASE
 from tests.support.command import bdes, fails, prints
 from tests.support.damage import change_value
-from tests.support.experiments import FILE, changed, run_demo, write_experiment
+from tests.support.experiments import changed, run_demo, write_experiment
+from tests.support.reports import SMALL
 
-OWN = changed(
-    FILE,
-    ('"mine.py"', ""),
-    ("benchmark = false", "checkpoints = 5"),
-    ('"mine"', '"ucb1"'),
-    ("replications = 3", "replications = 2"),
-)
 SECRET = "password of the reader"
 
 
 @pytest.fixture(scope="module")
 def own_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("own")
-    write_experiment(folder, text=OWN)
+    write_experiment(folder, text=SMALL)
     with run_demo(folder) as run:
         return run.folder
 
@@ -56,7 +50,7 @@ def test_a_linked_lock_is_not_written_to(foreign: Path) -> None:
     target = foreign.parent / "target"
     (foreign / "lock.sqlite").unlink()
     (foreign / "lock.sqlite").symlink_to(target)
-    write_experiment(foreign.parent, text=OWN)
+    write_experiment(foreign.parent, text=SMALL)
     done = bdes("run", "demo.toml", "--out", "run", cwd=foreign.parent)
     assert (done.returncode, target.exists()) == (2, False)
     assert "is a link" in done.stderr
@@ -122,7 +116,7 @@ def test_verify_of_what_cannot_be_opened(foreign: Path) -> None:
 
 def test_damaged_cells_are_played_again(foreign: Path) -> None:
     before = prints("export", str(foreign))
-    write_experiment(foreign.parent, text=OWN)
+    write_experiment(foreign.parent, text=SMALL)
     change_value(foreign, "cells.means")
     change_value(foreign, "benchmarks.upper_bound")
     (foreign / "resolved.json").unlink()

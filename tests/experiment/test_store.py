@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from bdes_framework.experiment import database
 from bdes_framework.experiment.cell import CellResult
 from bdes_framework.experiment.store import DATABASE, Store, locked, open_store
 from bdes_framework.interfaces import Benchmark
-from tests.support.damage import change_value
+from tests.support.damage import change_value, plant_journal
 
 
 def result(key: str, size: int = 50) -> CellResult:
@@ -206,6 +207,18 @@ def test_a_schema_that_is_not_ours_raises(tmp_path: Path, hostile: str) -> None:
         with pytest.raises(StoreError, match=r"its tables are not those|newer"):
             open_store(tmp_path, create=create)
     assert (tmp_path / DATABASE).read_bytes() == before
+
+
+@pytest.mark.parametrize("name", [DATABASE, "lock.sqlite"])
+def test_a_planted_journal_deletes_no_file(tmp_path: Path, name: str) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    saved(tmp_path)
+    plant_journal(tmp_path / name, victim)
+    for use in (lambda: open_store(tmp_path, create=False), lambda: locked(tmp_path).__enter__()):
+        with suppress(StoreError):
+            use()
+    assert victim.exists()
 
 
 def test_reading_leaves_nothing_behind_and_cannot_write(tmp_path: Path) -> None:

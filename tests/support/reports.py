@@ -10,6 +10,13 @@ HOSTILE_POLICY = "<script>document.title='gone'</script>\"'&"
 HOSTILE_NAME = "</title><img src=x onerror=alert(1)>"
 HOSTILE_ERROR = "</td><script>alert(2)</script>"
 
+SMALL = changed(
+    FILE,
+    ('"mine.py"', ""),
+    ("benchmark = false", "checkpoints = 5"),
+    ('"mine"', '"ucb1"'),
+    ("replications = 3", "replications = 2"),
+)
 PLAIN = changed(
     FILE,
     ('"demo"', '"plain"'),
