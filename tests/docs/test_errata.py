@@ -5,7 +5,9 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from numpy.random import default_rng
 import bdes_framework as bdes
 from bdes_framework import FloatArray, Instance, settling_pulls, state_after_repeating
 from bdes_policies import estimate_lam
+from studies.regimes import drawn_instance
 from tests.support import textbook
 
 
@@ -231,6 +234,16 @@ def test_ratio_of_estimates_misses_too_often(r: float, failing: float) -> None:
     assert missing_share(5, samples, r / 5, r, 2 * eps) == pytest.approx(failing, abs=0.005)
 
 
+def test_tail_of_the_ratio_is_used_where_it_proves_nothing() -> None:
+    rng = default_rng(9)
+    for eps, scaled_r in rng.uniform(0, (0.5, 1), (200, 2)).tolist():
+        delta = 2 * eps
+        at = delta / 2 * abs(scaled_r - delta)
+        assert at <= eps  # the tail lemma says something above eps only
+        assert (at - eps) ** 2 >= eps**2 - eps * delta  # the algebra after it is right,
+        assert math.exp(-2 * 100 * (eps**2 - eps * delta)) >= 1  # and what it leads to no bound
+
+
 # 8: sticky arms.
 def sticky_pulls(n_arms: int, horizon: int, *, true_cost: bool) -> int:
     """Pulls made before the last batch when nothing is eliminated (say, all arms equal)."""
@@ -246,9 +259,10 @@ def sticky_pulls(n_arms: int, horizon: int, *, true_cost: bool) -> int:
 
 
 def test_printed_sticky_runs_past_the_horizon() -> None:
-    assert sticky_pulls(2, 100_000, true_cost=False) / 100_000 == pytest.approx(1.24, abs=0.005)
-    assert sticky_pulls(10, 100_000, true_cost=False) / 100_000 == pytest.approx(1.12, abs=0.005)
-    for n_arms in (2, 3, 5, 10):
+    shares = [sticky_pulls(k, 100_000, true_cost=False) / 100_000 for k in range(2, 11)]
+    table = [1.24, 0.91, 0.92, 0.83, 1.17, 0.94, 1.21, 0.92, 1.12]
+    assert shares == pytest.approx(table, abs=0.0051)
+    for n_arms in range(2, 11):
         assert sticky_pulls(n_arms, 100_000, true_cost=True) <= 100_000
 
 
@@ -258,6 +272,12 @@ def test_eliminating_a_tenth_exceeds_the_horizon() -> None:
     pairs = 2 * math.log(2 * n_arms**2 * horizon * batches) / 0.1**2
     assert pairs == pytest.approx(3712, abs=1)
     assert 2 * pairs * 15 / horizon == pytest.approx(1.11, abs=0.01)
+    # Two means, each off by its own Hoeffding radius, still differ by the radius printed.
+    guaranteed = 14_850
+    log = math.log(2 * n_arms**2 * horizon * batches)
+    assert 0.1 - 2 * math.sqrt(log / (2 * guaranteed)) >= math.sqrt(2 * log / guaranteed)
+    assert 0.1 - 2 * math.sqrt(log / (2 * 14_848)) < math.sqrt(2 * log / 14_848)
+    assert 2 * guaranteed * 15 / horizon == pytest.approx(4.5, abs=0.05)
 
 
 # 9 and 10: unknown lam.
@@ -323,6 +343,59 @@ def test_the_propositions_rewards_per_round(eps: float) -> None:
     assert both > first > second
     # A learner without external regret on its own states ends on the larger r, the second arm.
     assert both - second == pytest.approx(1 / 8 - eps + eps**2, abs=1e-3)
+
+
+def test_best_arm_to_play_for_ever_changes_with_eps() -> None:
+    root = (5 / 4 - math.sqrt(25 / 16 - 1 / 2)) / 2
+    assert root == pytest.approx(0.1096, abs=1e-4)
+    for eps in (root - 1e-6, root + 1e-6):
+        alone = 3 / 8 + 5 * eps / 4 - eps**2
+        assert (alone > 1 / 2) == (eps > root)
+        assert alone == pytest.approx((3 / 4 - eps / 2) * (1 / 2 + 2 * eps))
+    largest = (1 - math.sqrt(1 / 2)) / 2
+    assert largest == pytest.approx(0.146, abs=1e-3)
+    assert 1 / 8 - largest + largest**2 == pytest.approx(0)
+
+
+def external(instance: Instance, arms: tuple[int, ...]) -> float:
+    """External regret on the states that these arms lead to."""
+    return float(instance.r.max() * instance.states(arms).sum() - instance.value(arms))
+
+
+def test_no_des_regret_is_no_external_regret_against_an_arm_for_ever() -> None:
+    eps, horizon = 0.05, 1_000_000
+    instance = Instance([1 / 2, 3 / 4 - eps / 2], [1, 1 / 2 + 2 * eps], 1.0)
+    for_ever = max(instance.value(np.full(horizon, arm)) for arm in range(2))
+    best = instance.value(np.tile([0, 1], horizon // 2))
+    plugins = bdes.load_plugins()
+    environment = plugins.environment("bernoulli", seed=1, r=instance.r, b=instance.b, lam=1.0)
+    policy = plugins.policy("sticky", bdes.Problem(2, horizon, 1.0, 0), seed=1)
+    earned = bdes.simulate(environment, policy, horizon, keep=False).total_mean
+    assert for_ever - earned == pytest.approx(-5989, abs=1)
+    assert best - earned == pytest.approx(6512, abs=1)
+
+
+def test_propositions_instance_is_a_witness_on_own_states() -> None:
+    eps, horizon = 0.05, 10
+    instance = Instance([1 / 2, 3 / 4 - eps / 2], [1, 1 / 2 + 2 * eps], 1.0)
+    for arms in itertools.product(range(2), repeat=horizon):
+        assert external(instance, arms) >= arms.count(0) * (1 / 4 - eps / 2) / 2 - 1e-12
+
+
+def test_starker_pair_is_a_witness_below_one_only() -> None:
+    alternating = (0, 1) * 5
+    sticky = Instance([1.0, 0.0], [0.0, 1.0], 1.0)
+    assert external(sticky, alternating) == 0
+    assert sticky.value(alternating) == 5 == optimum(sticky, 10)
+    lam, horizon = 0.5, 10
+    instance = Instance([1.0, 0.0], [0.0, 1.0], lam)
+    for arms in itertools.product(range(2), repeat=horizon):
+        n = arms.count(1)
+        if n > 1:
+            at_least = (n - 1) * lam * (1 - lam) ** (horizon / (n - 1) - 1)
+            assert external(instance, arms) >= at_least - 1e-12
+        assert instance.value(arms) <= n + 1 / lam
+    assert per_round(instance, [0, 1]) == pytest.approx(1 / (2 * (2 - lam)), abs=1e-3)
 
 
 def test_two_arms_earn_only_together() -> None:
@@ -410,8 +483,10 @@ def test_sum_gives_the_share_at_one_over_t() -> None:
     by_the_sum = sum((1 - lam) ** t for t in range(horizon)) / horizon
     assert by_the_lemma == pytest.approx(1 / math.e, abs=1e-3)
     assert by_the_sum == pytest.approx(1 - 1 / math.e, abs=1e-3)
-    worst = Instance([1.0, 0.5], [0.0, 0.9], lam)
+    worst = Instance([1.0, 0.99], [0.0, 1.0], lam)
     assert worst.value([0] * horizon) / horizon == pytest.approx(by_the_sum)
+    best = bdes.load_plugins().planner("certified").plan(worst, horizon).value
+    assert worst.value([0] * horizon) / best == pytest.approx(0.638, abs=0.001)
 
 
 def test_middle_bound_grows_faster_than_printed() -> None:
@@ -449,7 +524,256 @@ def test_widening_all_intervals_alike_is_ucb1() -> None:
     assert by_age != plain
 
 
+def test_ucb1_in_slow_states_is_bounded_without_lam() -> None:
+    horizon, n_arms = 4000, 3
+    lam = horizon**-1.5
+    instance = Instance([0.9, 0.5, 0.4], [0.0, 1.0, 0.5], lam)
+    plugins = bdes.load_plugins()
+    best = plugins.planner("certified").plan(instance, horizon).value
+    environment = plugins.environment("bernoulli", seed=2, r=instance.r, b=instance.b, lam=lam)
+    policy = plugins.policy("ucb1", bdes.Problem(n_arms, horizon), seed=2)
+    trace = bdes.simulate(environment, policy, horizon, keep=True)
+    # Each step of the argument, on the arms played.
+    arms, states = np.asarray(trace.arms), instance.states(np.asarray(trace.arms))
+    assert np.abs(np.diff(states)).max() <= lam * (1 + 1e-9)
+    assert states.min() >= 1 - lam * horizon
+    radii = 0.0
+    for arm in range(n_arms):
+        n_plays = int((arms == arm).sum())
+        radii += 1 + sum(math.sqrt(2 * math.log(horizon) / n) for n in range(1, n_plays))
+    own_states = float((instance.r.max() * states - instance.expected_rewards(arms)).sum())
+    assert own_states <= 2 * radii + 2 * lam * horizon**2
+    assert best - instance.r.max() * states.sum() <= lam * horizon**2
+    assert best - instance.value(arms) <= 2 * radii + 3 * lam * horizon**2
+
+
+def test_ucb1_earns_more_than_exp3p_in_slow_states() -> None:
+    horizon = 100_000
+    lam = horizon**-1.5
+    plugins = bdes.load_plugins()
+
+    def earned(policy: str, index: int, rate: float | None) -> float:
+        instance = drawn_instance(3, index, lam)
+        environment = plugins.environment(
+            "bernoulli", seed=index, r=instance.r, b=instance.b, lam=lam
+        )
+        player = plugins.policy(policy, bdes.Problem(3, horizon, rate), seed=index)
+        return bdes.simulate(environment, player, horizon, keep=False).total_mean
+
+    def mean(policy: str, rate: float | None = None) -> float:
+        return float(np.mean([earned(policy, index, rate) for index in range(12)]))
+
+    assert mean("ucb1") - mean("exp3p") == pytest.approx(1131, abs=1)
+    assert mean("wide-ucb", lam) - mean("exp3p") == pytest.approx(1125, abs=1)
+
+
+# 19: the bound of explore-then-commit at both ends.
+def test_printed_bound_of_etc_vanishes_near_one() -> None:
+    n_arms, horizon = 5, 100_000
+    assert paper_eps(n_arms, horizon, 1 - 1e-12) * horizon < 1
+    for lam in (0.1, 1 - 1e-12):  # a bandit: with all b = 1 the state does not move
+        assert (Instance([0.5, 0.6], [1.0, 1.0], lam).states([0, 1, 1, 0]) == 1).all()
+    # At least one pull restores the state, however close to 1 lam is.
+    assert settling_pulls(1 - 1e-12, 0.01) == 1
+
+
+def test_settling_pulls_grow_with_the_horizon() -> None:
+    pulls = [settling_pulls(0.5, paper_eps(5, horizon, 0.5)) for horizon in (10**4, 10**8)]
+    assert pulls == [4, 8]
+
+
+def test_etc_is_sublinear_far_beyond_the_printed_condition() -> None:
+    def bound(horizon: int) -> float:  # with log lam / log(1 - lam) = T^(1/2)
+        return math.cbrt(5 * math.log(horizon) * math.sqrt(horizon)) * math.pow(horizon, 2 / 3)
+
+    assert slope(bound, 10**8, 10**10) < 0.86
+
+
+# 20: the proof of the two-cycle lemma.
+Exact = Mapping[int, Fraction]
+Successors = dict[int, int]
+
+
+def cycles_of(n: int) -> Iterator[Successors]:
+    for rest in itertools.permutations(range(1, n)):
+        order = (0, *rest)
+        yield dict(zip(order, (*rest, 0), strict=True))
+
+
+def earned(successor: Successors, r: Exact, b: Exact) -> Fraction:
+    return sum((b[i] * r[j] for i, j in successor.items()), Fraction(0))
+
+
+def separate_cycles(successor: Successors) -> list[Successors]:
+    found, left = [], dict(successor)
+    while left:
+        first = arm = next(iter(left))
+        cycle: Successors = {}
+        while not cycle or arm != first:
+            after = left.pop(arm)
+            cycle[arm] = after
+            arm = after
+        found.append(cycle)
+    return found
+
+
+def walk_through_the_proof(successor: Successors, r: Exact, b: Exact, used: Counter[str]) -> None:
+    """Assert every inequality of the proof that this cycle earns at most n·g."""
+    n, total = len(successor), earned(successor, r, b)
+    twice_g = max(b[i] * r[j] + b[j] * r[i] for i in successor for j in successor)
+    assert 2 * total <= n * twice_g
+    if n <= 2:
+        return
+    for i, j in itertools.permutations(successor, 2):
+        if b[i] > b[j] and r[successor[i]] < r[successor[j]]:
+            used["exchange"] += 1
+            split = separate_cycles(successor | {i: successor[j], j: successor[i]})
+            assert len(split) == 2
+            assert sum(earned(cycle, r, b) for cycle in split) >= total
+            for cycle in split:
+                walk_through_the_proof(cycle, r, b, used)
+            return
+    before = {after: arm for arm, after in successor.items()}
+    p = max(successor, key=lambda arm: (b[arm], r[successor[arm]]))
+    u, p2 = successor[p], before[p]
+    s = successor[u]
+    assert r[u] == max(r[arm] for arm in successor)
+    rest = {arm: after for arm, after in successor.items() if arm != p}
+    if b[u] >= b[p2]:
+        used["close at u"] += 1
+        cut = b[p2] * r[p] + b[p] * r[u]
+        del rest[p2]
+        rest[before[p2]] = u
+    else:
+        used["close at p"] += 1
+        cut = b[p] * r[u] + b[u] * r[s]
+        del rest[u]
+        rest[p] = rest.pop(s)
+    assert cut <= twice_g
+    assert cut + earned(rest, r, b) >= total
+    assert len(rest) == n - 2
+    assert len(separate_cycles(rest)) == 1
+    walk_through_the_proof(rest, r, b, used)
+
+
+def test_proof_of_the_two_cycle_lemma_holds_step_by_step() -> None:
+    rng, used = default_rng(20), Counter[str]()
+    for n, instances in ((1, 3), (2, 10), (3, 60), (4, 40), (5, 8), (6, 2), (7, 1)):
+        for _ in range(instances):
+            top = int(rng.choice([2, 5, 100]))  # few values: many ties
+            r, b = (
+                {arm: Fraction(int(x), top) for arm, x in enumerate(rng.integers(0, top + 1, n))}
+                for _ in range(2)
+            )
+            for successor in cycles_of(n):
+                walk_through_the_proof(successor, r, b, used)
+    assert min(used["exchange"], used["close at u"], used["close at p"]) > 20
+
+
+def test_printed_proof_pairs_terms_of_one_order_only() -> None:
+    def printed_order(n: int) -> Successors:  # arms 1 to n by r: 1, n, n - 1, ..., 2
+        return {1: n, 2: 1} | {arm: arm - 1 for arm in range(3, n + 1)}
+
+    def printed_pairs(n: int) -> list[set[tuple[int, int]]]:  # terms r_i b_j as (i, j)
+        return [{(n, 1), (1, 2)}] + [{(i - 1, i), (i - 2, i - 1)} for i in range(3, n + 1)]
+
+    for n in range(3, 8):
+        terms = {(after, arm) for arm, after in printed_order(n).items()}
+        assert len(separate_cycles(printed_order(n))) == 1
+        covers = any(
+            set().union(*chosen) == terms
+            for chosen in itertools.combinations(printed_pairs(n), n // 2)
+        )
+        assert covers == (n % 2 == 0)  # n/2 pairs without overlap: for even n only
+        assert sum(1 for _ in cycles_of(n)) == math.factorial(n - 1)
+
+
+# 21: no lower bound.
+def test_means_of_pairs_have_rank_one() -> None:
+    rng = default_rng(21)
+    instance = Instance(rng.random(6), rng.random(6), 1.0)
+    pays = [[instance.expected_rewards([i, j])[1] for j in range(6)] for i in range(6)]
+    assert np.allclose(pays, np.outer(instance.b, instance.r))
+    assert np.linalg.matrix_rank(np.array(pays)) == 1
+
+
+# 22: the test for unknown lam.
+def chance_of_no_gap(r: list[float], b: list[float], *, own: bool) -> Fraction:
+    """The chance that the drawn j shows no gap; ``own`` looks at j's rewards as well."""
+    n, lam = len(r), 0.5
+
+    def gap(i: int, other: int) -> float:
+        return r[i] * abs(b[i] - bdes.alternating_limit(b[i], b[other], lam))
+
+    largest = [
+        max(max(gap(i, j), gap(j, i) if own else 0) for i in range(n) if i != j) for j in range(n)
+    ]
+    return Fraction(largest.count(0.0), n)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 10])
+def test_test_for_unknown_lam_may_see_no_gap(n: int) -> None:
+    one_pays = [1.0] + [0.0] * (n - 1)
+    others_restore = [0.0] + [1.0] * (n - 1)
+    assert chance_of_no_gap(one_pays, others_restore, own=False) == Fraction(1, n)
+    assert chance_of_no_gap(one_pays, others_restore, own=True) == 0
+    one_restores = [0.0, 1.0] + [0.0] * (n - 2)
+    assert chance_of_no_gap(one_pays, one_restores, own=False) == Fraction(n - 1, n)
+    assert chance_of_no_gap(one_pays, one_restores, own=True) == Fraction(n - 2, n)
+
+
+def test_arm_with_the_largest_r_always_shows_a_gap() -> None:
+    for instance, _ in random_instances(200, seed=22):
+        far = np.abs(instance.b[:, None] - instance.b)
+        largest = float((instance.r[:, None] * far).max())
+        arm = int(instance.r.argmax())
+        assert instance.r[arm] * far[arm].max() >= largest / 2 - 1e-15
+        assert instance.r[arm] * far.max() <= 2 * largest + 1e-15  # erratum 25 needs this
+
+
+# 23: an error in lam.
+@pytest.mark.parametrize("lam", [0.01, 0.001])
+def test_value_moves_by_the_relative_error_of_lam(lam: float) -> None:
+    block, off = round(1 / lam), 0.01 * lam
+    arms = ([0] * block + [1] * block) * 20
+    true, wrong = (Instance([1.0, 0.0], [0.0, 1.0], rate) for rate in (lam, lam + off))
+    moved = abs(true.value(arms) - wrong.value(arms)) / len(arms)
+    assert moved / (off / lam) == pytest.approx(0.041, abs=0.001)
+    assert np.abs(true.states(arms) - wrong.states(arms)).max() <= off / lam
+
+
+# 24: the first state.
+def test_first_state_cannot_always_be_scaled_to_one() -> None:
+    rising = Instance([1.0], [0.9], 0.3, q0=0.5)
+    assert rising.scaled(0.5) == Instance([0.5], [1.8], 0.3, q0=1.0)
+    first, second = rising.expected_rewards([0, 0])
+    assert second > first
+    for instance, horizon in random_instances(50, seed=24):  # b at most 1, q0 = 1
+        for arm in range(instance.n_arms):
+            rewards = instance.expected_rewards([arm] * horizon)
+            assert rewards.max() == rewards[0]
+
+
 # Smaller misprints.
+def test_state_after_the_test_at_one_over_t() -> None:
+    n_arms, horizon = 5, 100_000
+    state = (1 - 1 / horizon) ** (n_arms ** (1 / 3) * horizon ** (2 / 3))
+    assert 1 - (n_arms / horizon) ** (1 / 3) < state < 1 - horizon ** (-1 / 3)
+
+
+def test_means_of_the_test_decay_as_the_lemmas_say() -> None:
+    r, b_i, b_j, lam, q, n = 0.8, 0.2, 0.9, 0.05, 1.0, 40  # n is (T/K)^(2/3)
+    decay = (1 - lam) ** n
+    alone = Instance([r], [b_i], lam, q).expected_rewards([0] * (2 * n))[n:].mean()
+    assert alone == pytest.approx(r * (decay * (1 - decay) / (n * lam) * (q - b_i) + b_i))
+    both = Instance([r, r], [b_i, b_j], lam, q).expected_rewards([0, 1] * (2 * n))[2 * n :: 2]
+    limit = bdes.alternating_limit(b_i, b_j, lam)
+    twice = decay**2
+    moving = twice / n * (1 - twice) / (1 - (1 - lam) ** 2)
+    assert both.mean() == pytest.approx(r * (moving * (q - limit) + limit))
+    assert abs(both.mean() - r * (moving * (q + limit) + limit)) > 1e-4  # the sign printed
+
+
 def test_states_of_an_alternation_at_odd_times() -> None:
     b_i, b_j, lam, q, t = 0.2, 0.9, 0.3, 1.0, 5
     state = Instance([1, 1], [b_i, b_j], lam, q).state_after([0, 1, 0, 1, 0])
