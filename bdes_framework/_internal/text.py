@@ -1,7 +1,10 @@
 """Text for messages: nearest matches, lists, and untrusted text made safe to print."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+_LOCAL_MODULE = re.compile(r"^bdes_local_(.+)_[0-9a-f]{12}(?=\.|$)")
 
 MAX_QUOTE_LENGTH = 80
 MAX_LIST_LENGTH = 20
@@ -55,8 +58,12 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
 
 
 def class_path(thing: object) -> str:
-    """Return the dotted path of an object's class, such as ``my_plugin.policy.MyPolicy``."""
-    return f"{type(thing).__module__}.{type(thing).__qualname__}"
+    """Return the dotted path of an object's class, such as ``my_plugin.policy.MyPolicy``.
+
+    Of a local file it is the file's name: the module's own name has a hash in it.
+    """
+    module = _LOCAL_MODULE.sub(r"\1", type(thing).__module__)
+    return f"{module}.{type(thing).__qualname__}"
 
 
 def with_article(noun: str) -> str:

@@ -2,12 +2,12 @@
 
 import csv
 import io
-import itertools
 import json
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -31,7 +31,7 @@ from bdes_framework.experiment.summary import (
     summarise,
 )
 
-_MAX_FAILURES = 10
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _MIN_WIDTH_FOR_REWARD = 100
 """The width in characters from which on reward is shown beside regret."""
 _WIDTH_OF_NUMBERS = 49
@@ -118,28 +118,42 @@ def show_run(
     for error in benchmark_errors:
         echo(f"no regret: the benchmark failed: {error}", err=True)
     failed = [cell for cell in cells if cell.error is not None]
-    groups: dict[tuple[str, str | None], list[CellSummary]] = {}
-    for cell in failed:
-        groups.setdefault((cell.policy, cell.error), []).append(cell)
-    for first, *others in itertools.islice(groups.values(), _MAX_FAILURES):
-        where = one_line(f"{first.policy} on {first.environment}")
-        place = f"{where}, T = {first.horizon}, replication {first.replication}"
-        more = f" and {_more_cells(len(others))}" if others else ""
-        echo(f"failed: {place}{more}: {one_line(first.error or '')}", err=True)
+    for cell, place in _kinds(cells, attrgetter("warning")):
+        echo(f"warning: {place}: {one_line(cell.warning or '')}", err=True)
+    kinds = _kinds(failed, attrgetter("error"))
+    for cell, place in kinds:
+        echo(f"failed: {place}: {one_line(cell.error or '')}", err=True)
         if tracebacks:
-            for line in run.traceback(first).splitlines():
+            for line in run.traceback(cell).splitlines():
                 echo("  " + ascii_controls(line), err=True)
-    rest = sum(map(len, itertools.islice(groups.values(), _MAX_FAILURES, None)))
-    if rest:
-        echo(f"failed: and {_more_cells(rest)} otherwise", err=True)
     if failed:
         counts = f"{len(failed)} of {len(cells)} cells failed"
-        echo(f"bdes: {counts}; --retry-failed runs them again", err=True)
+        ways = f", in {len(kinds)} ways" if len(kinds) > 1 else ""
+        where = "" if tracebacks else "'bdes show RUN --traceback' prints where, "
+        echo(f"bdes: {counts}{ways}; {where}--retry-failed runs them again", err=True)
     return 1 if failed or benchmark_errors else 0
 
 
-def _more_cells(n: int) -> str:
-    return f"{n} more cell{'s' if n > 1 else ''}"
+def _kinds(
+    cells: Sequence[CellSummary], text_of: Callable[[CellSummary], str | None]
+) -> list[tuple[CellSummary, str]]:
+    """Return one cell of each kind of failure or warning, with where it and others of it are.
+
+    Texts that differ in numbers alone, such as a round, are of one kind.
+    """
+    kinds: dict[tuple[str, str], list[CellSummary]] = {}
+    for cell in cells:
+        text = text_of(cell)
+        if text is not None:
+            kinds.setdefault((cell.policy, _NUMBER.sub("#", text)), []).append(cell)
+    found = []
+    for first, *others in kinds.values():
+        where = one_line(f"{first.policy} on {first.environment}")
+        place = f"{where}, T = {first.horizon}, replication {first.replication}"
+        n = len(others)
+        more = f" and {n} more cell{'s' if n > 1 else ''}" if n else ""
+        found.append((first, place + more))
+    return found
 
 
 def results_table(results: Sequence[Result], width: int) -> Table:

@@ -6,8 +6,8 @@ A cell is plain and picklable: names and parameters, no objects of any plugin.
 import hashlib
 import json
 import time
-import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
+from typing import TypeVar
 
 import numpy as np
 from attrs import evolve, fields, frozen, has
@@ -17,8 +17,8 @@ from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.files import working_folder_restored
 from bdes_framework._internal.interrupts import is_interrupt
 from bdes_framework._internal.seeding import branch
-from bdes_framework._internal.text import one_line
 from bdes_framework.errors import InvalidValueError
+from bdes_framework.experiment.failures import explained
 from bdes_framework.interfaces import Environment, HasBenchmark, HasInstance, Policy
 from bdes_framework.model.instance import Problem
 from bdes_framework.plugin.plugins import Plugins
@@ -26,6 +26,12 @@ from bdes_framework.simulation.loop import Trace, log_checkpoints, simulate
 
 KEY_FORMAT = 1
 """Part of every key: increased when the meaning of a cell's fields changes."""
+
+MAX_DIAGNOSTICS = 1_000_000
+"""The most characters of JSON that a cell's diagnostics may have."""
+
+DIAGNOSTICS_ERROR = "diagnostics_error"
+"""The name under which it is stored why a cell has no diagnostics."""
 
 OVERHEAD_PULLS = 100_000
 """The fixed cost of a cell, in pulls of a compiled policy."""
@@ -118,6 +124,13 @@ class CellResult:
     seconds: float
 
     @property
+    def warning(self) -> str | None:
+        """Why there are no diagnostics although the policy has some; None otherwise."""
+        if not self.diagnostics.startswith(f'{{"{DIAGNOSTICS_ERROR}": "'):
+            return None
+        return f"no diagnostics: {json.loads(self.diagnostics)[DIAGNOSTICS_ERROR]}"
+
+    @property
     def total_reward(self) -> float | None:
         """The sum of all rewards; None if the cell failed."""
         return None if self.error else float(self.rewards[-1])
@@ -137,12 +150,11 @@ def execute(plugins: Plugins, cell: Cell) -> CellResult:
         checkpoints = log_checkpoints(cell.horizon, cell.checkpoints)
         trace = play(plugins, cell, environment, checkpoints, keep=False)
         basis = _basis(environment, cell)
-        shown = {str(name): value for name, value in trace.diagnostics.items()}
-        diagnostics = json.dumps(shown, sort_keys=True, default=as_json)
+        diagnostics = _diagnostics_json(trace, plugins)
     except BaseException as error:  # whatever a plugin raises, sys.exit too, ends its own cell
         if is_interrupt(error):
             raise
-        return failed(cell.key, *explained(error), time.perf_counter() - begin)
+        return failed(cell.key, *explained(error, plugins), time.perf_counter() - begin)
     return CellResult(
         key=cell.key,
         rewards=trace.cumulative_rewards,
@@ -157,14 +169,34 @@ def execute(plugins: Plugins, cell: Cell) -> CellResult:
     )
 
 
-def explained(error: BaseException) -> tuple[str, str]:
-    """Return an exception on one line and with its traceback, even if it cannot be printed."""
+def _diagnostics_json(trace: Trace, plugins: Plugins) -> str:
+    """Return the diagnostics of a simulation as JSON, or why there are none: no failure."""
+    error = trace.diagnostics_error
     try:
-        line = one_line(f"{type(error).__name__}: {error}")
-        details = "".join(traceback.format_exception(error))
-    except Exception:
-        line = details = f"{type(error).__name__}, which cannot be shown"
-    return line, details.encode("utf-8", "backslashreplace").decode()
+        if error is None:
+            shown = {str(name): _limited(value) for name, value in trace.diagnostics.items()}
+            return _limited(
+                json.dumps(shown, sort_keys=True, default=lambda v: _limited(as_json(v)))
+            )
+    except BaseException as wrong:
+        if is_interrupt(wrong):
+            raise
+        error = wrong
+    return json.dumps({DIAGNOSTICS_ERROR: explained(error, plugins)[0]})
+
+
+V = TypeVar("V")
+
+
+def _limited(value: V) -> V:
+    """Return a value of diagnostics; raise InvalidValueError if it is too large to be kept."""
+    sized = value if isinstance(value, np.ndarray | Sized) else ()
+    size = sized.size if isinstance(sized, np.ndarray) else len(sized)
+    if size > MAX_DIAGNOSTICS:
+        raise InvalidValueError(
+            f"diagnostics are limited to {MAX_DIAGNOSTICS:,} characters of JSON"
+        )
+    return value
 
 
 def failed(key: str, error: str, details: str, seconds: float = 0.0) -> CellResult:

@@ -9,7 +9,8 @@ from pathlib import Path
 from bdes_framework._internal.arrays import IntArray
 from bdes_framework._internal.files import parse_toml
 from bdes_framework.errors import BdesError
-from bdes_framework.experiment.cell import Cell, build_environment, explained, play
+from bdes_framework.experiment.cell import Cell, build_environment, play
+from bdes_framework.experiment.failures import explained
 from bdes_framework.experiment.file import Experiment, build_experiment, load_experiment
 from bdes_framework.experiment.results import Run
 from bdes_framework.experiment.summary import CellSummary
@@ -72,7 +73,9 @@ def replay_cell(
         environment = build_environment(experiment.plugins, cell)
         trace = play(experiment.plugins, cell, environment, checkpoints, keep=True)
     except (Exception, SystemExit) as error:  # other people's code
-        raise ReplayError(f"playing it again failed: {explained(error)[0]}") from error
+        raise ReplayError(
+            f"playing it again failed: {explained(error, experiment.plugins)[0]}"
+        ) from error
     if (trace.total_reward, trace.total_mean) != (stored.total_reward, stored.total_mean):
         raise ReplayError("playing it again earned something else; not shown")
     return trace

@@ -101,7 +101,8 @@ class _Finished:
         mean = result.total_mean
         regret = None if mean is None or totals is None else float(totals[-1]) - mean
         earned = result.total_reward, mean
-        return CellSummary(*_group(place), place.replication, *earned, result.error or None, regret)
+        where = (*_group(place), place.replication)
+        return CellSummary(*where, *earned, result.error or None, regret, result.warning)
 
 
 def _group(cell: PlannedCell | CellSummary) -> tuple[str, str, int]:

@@ -27,9 +27,9 @@ from bdes_framework.experiment.cell import (
     as_json,
     build_environment,
     execute,
-    explained,
     failed,
 )
+from bdes_framework.experiment.failures import explained
 from bdes_framework.experiment.file import Experiment, load_experiment
 from bdes_framework.experiment.results import Run, load_run
 from bdes_framework.experiment.store import DATABASE, LOCK, Store, benchmark_key, locked, open_store
@@ -328,7 +328,7 @@ def plan_benchmark(plugins: Plugins, job: BenchmarkJob) -> tuple[str, Benchmark 
     except BaseException as error:
         if is_interrupt(error):
             raise
-        return job.key, None, explained(error)[0]
+        return job.key, None, explained(error, plugins)[0]
     return job.key, benchmark, ""
 
 

@@ -20,9 +20,12 @@ class CellSummary(FinishedCell):
     ----------
     regret : float | None
         DES regret; None without a benchmark, or if the cell failed.
+    warning : str | None
+        Why the cell has no diagnostics although its policy has; None otherwise.
     """
 
     regret: float | None = None
+    warning: str | None = None
 
 
 @frozen

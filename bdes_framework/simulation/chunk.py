@@ -1,6 +1,7 @@
 """Playing chunks of rounds, with checks that policy and environment keep their protocols."""
 
 import math
+from contextlib import suppress
 from typing import NoReturn
 
 import numpy as np
@@ -17,6 +18,7 @@ _INT64 = np.dtype(np.int64)
 _FLOAT64 = np.dtype(np.float64)
 _ONE = (1,)
 _FULLY_CHECKED_BLOCKS = 3
+_NOTE_END = " of the simulation (counted from 0)"
 _REPLAYED_SHARE = 1 / 32
 """The share of fused chunks that are played again, besides the first and the last."""
 
@@ -61,7 +63,11 @@ class ChunkPlayer:
         # Chosen before the policy plays, by a random number that depends on the seed alone.
         chosen = world.uniforms[0] < _REPLAYED_SHARE
         is_last = start + chunk.arms.size == self._horizon
-        policy.play(world, chunk)
+        try:
+            policy.play(world, chunk)
+        except BaseException as error:
+            _note_rounds(error, f"rounds {start} to {start + chunk.arms.size - 1}")
+            raise
         if start == 0 or is_last or chosen:
             self._replay(chunk, start)
 
@@ -88,45 +94,49 @@ class ChunkPlayer:
         ask, tell, pull = self._policy.ask, self._policy.tell, self._environment.pull
         all_arms, all_rewards, all_means, all_probabilities, all_states = chunk
         n, n_arms, done = all_arms.size, self._n_arms, 0
-        while done < n:
-            arms = ask(n - done)
-            if (
-                type(arms) is not np.ndarray
-                or arms.dtype is not _INT64
-                or arms.shape != _ONE
-                or self._full_checks_left
-            ):
-                outcome = self._play_block(arms, chunk, done, start)
+        try:
+            while done < n:
+                arms = ask(n - done)
+                if (
+                    type(arms) is not np.ndarray
+                    or arms.dtype is not _INT64
+                    or arms.shape != _ONE
+                    or self._full_checks_left
+                ):
+                    outcome = self._play_block(arms, chunk, done, start)
+                    tell(outcome.rewards)
+                    done += arms.size
+                    continue
+                # One round at a time is how most policies are written: this path is kept fast.
+                arm = arms.item()
+                if not 0 <= arm < n_arms:
+                    self._check_range(arms, start + done, "ask returned")
+                outcome = pull(arms)
+                try:
+                    probabilities, states = outcome.probabilities, outcome.states
+                    reward, mean = outcome.rewards.item(), outcome.means.item()
+                    all_arms[done], all_rewards[done], all_means[done] = arm, reward, mean
+                    if probabilities is not None:
+                        all_probabilities[done] = probabilities.item()
+                    if states is not None:
+                        all_states[done] = states.item()
+                except (AttributeError, TypeError, ValueError):
+                    self._check_outcome(outcome, 1, start + done)
+                    raise
+                if (
+                    type(reward) is not float
+                    or type(mean) is not float
+                    or outcome.rewards.shape != _ONE
+                    or (probabilities is not None) is not self.is_noisy
+                    or (states is not None) is not self.has_states
+                ):
+                    self._check_outcome(outcome, 1, start + done)
+                    self._check_extras(probabilities is not None, states is not None, start + done)
                 tell(outcome.rewards)
-                done += arms.size
-                continue
-            # One round at a time is how most policies are written: this path is kept fast.
-            arm = arms.item()
-            if not 0 <= arm < n_arms:
-                self._check_range(arms, start + done, "ask returned")
-            outcome = pull(arms)
-            try:
-                probabilities, states = outcome.probabilities, outcome.states
-                reward, mean = outcome.rewards.item(), outcome.means.item()
-                all_arms[done], all_rewards[done], all_means[done] = arm, reward, mean
-                if probabilities is not None:
-                    all_probabilities[done] = probabilities.item()
-                if states is not None:
-                    all_states[done] = states.item()
-            except (AttributeError, TypeError, ValueError):
-                self._check_outcome(outcome, 1, start + done)
-                raise
-            if (
-                type(reward) is not float
-                or type(mean) is not float
-                or outcome.rewards.shape != _ONE
-                or (probabilities is not None) is not self.is_noisy
-                or (states is not None) is not self.has_states
-            ):
-                self._check_outcome(outcome, 1, start + done)
-                self._check_extras(probabilities is not None, states is not None, start + done)
-            tell(outcome.rewards)
-            done += 1
+                done += 1
+        except BaseException as error:
+            _note_rounds(error, f"round {start + done}")
+            raise
 
     def _play_block(self, arms: IntArray, chunk: Record, done: int, start: int) -> Outcome:
         self._check_arms(arms, chunk.arms.size - done, start + done)
@@ -231,6 +241,23 @@ class ChunkPlayer:
         role = "policy" if culprit is self._policy else "environment"
         where = f"{role} {class_path(culprit)}, round {at} (counted from 0)"
         raise ContractError(f"{where}: {what}")
+
+
+def _note_rounds(error: BaseException, rounds: str) -> None:
+    """Add to an exception in which rounds it was raised, unless it says so itself."""
+    if not isinstance(error, ContractError):
+        with suppress(Exception):  # somebody's own kind of exception
+            error.add_note(f"in {rounds}{_NOTE_END}")
+
+
+def noted_rounds(error: BaseException) -> str:
+    """Return in which rounds an exception was raised, such as ``round 7``; empty if unknown."""
+    notes: object = getattr(error, "__notes__", None)
+    # The last note counts: one exception may be raised twice.
+    for note in reversed(notes) if isinstance(notes, list) else ():
+        if isinstance(note, str) and note.endswith(_NOTE_END):
+            return note.removeprefix("in ").removesuffix(_NOTE_END)
+    return ""
 
 
 def _first(wrong: NDArray[np.bool_]) -> list[int]:

@@ -4,12 +4,13 @@ Rounds are played in chunks of fixed size. Sums are taken round by round, in ord
 do not depend on how a policy groups its pulls, on whether it is fused, or on what is kept.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from attrs import field, frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.interrupts import is_interrupt
 from bdes_framework._internal.numbers import as_integer
 from bdes_framework._internal.text import class_path, quoted
 from bdes_framework.errors import ContractError, InvalidValueError
@@ -49,7 +50,9 @@ class Trace:
     states : FloatArray | None, shape (horizon,)
         The state of each pull; None if the environment brings none.
     diagnostics : Diagnostics
-        The policy's diagnostics at the end.
+        The policy's diagnostics at the end; empty if it has none or they failed.
+    diagnostics_error : BaseException | None
+        What ``diagnostics`` of the policy raised, or that it returned no mapping.
     """
 
     horizon: int
@@ -65,6 +68,7 @@ class Trace:
     probabilities: FloatArray | None = None
     states: FloatArray | None = None
     diagnostics: Diagnostics = field(factory=dict)
+    diagnostics_error: BaseException | None = None
 
     @property
     def total_reward(self) -> float:
@@ -129,6 +133,7 @@ def simulate(
         added = totals.add(chunk, start)
         player.check(chunk, start, added, totals.total)
     rewards, means, states = totals.curves
+    diagnostics, diagnostics_error = _diagnostics_of(policy)
     return Trace(
         horizon=horizon,
         n_arms=n_arms,
@@ -142,8 +147,25 @@ def simulate(
         means=kept.means if keep else None,
         probabilities=kept.probabilities if keep and player.is_noisy else None,
         states=kept.states if keep and player.has_states else None,
-        diagnostics=dict(policy.diagnostics()) if isinstance(policy, HasDiagnostics) else {},
+        diagnostics=diagnostics,
+        diagnostics_error=diagnostics_error,
     )
+
+
+def _diagnostics_of(policy: Policy) -> tuple[Diagnostics, BaseException | None]:
+    """Return a policy's diagnostics, or what went wrong: that must not cost a simulation."""
+    if not isinstance(policy, HasDiagnostics):
+        return {}, None
+    try:
+        found: object = policy.diagnostics()
+        if not isinstance(found, Mapping):
+            what = f"diagnostics must return a mapping, got {quoted(found)}"
+            raise ContractError(f"policy {class_path(policy)}: {what}")
+        return dict(found), None
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
+        return {}, error
 
 
 def _arms_of(environment: Environment) -> int:

@@ -1,0 +1,58 @@
+"""Where an exception of a plugin comes from: its distribution and version, file and line."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+
+from bdes_framework._internal.text import one_line
+from bdes_framework.plugin.fingerprint import folder_beside
+from bdes_framework.plugin.registry import PluginStatus
+
+
+def place_of(error: BaseException, statuses: Iterable[PluginStatus]) -> tuple[str, str] | None:
+    """Return the distribution and the place of the innermost line of a plugin in a traceback.
+
+    The place reads ``acme 0.3, greedy.py:41``; None if no plugin's line is in it.
+    """
+    roots = dict(_roots(statuses))
+    for file, line in reversed(list(_lines(error.__traceback__))):
+        status = plugin_of(file, roots)
+        if status is not None:
+            shown = f"{one_line(Path(file).name)}:{line}"
+            is_local = status.distribution.startswith("local ")
+            origin = f"{status.distribution} " if is_local else f"{status.origin}, "
+            return status.distribution, origin + shown
+    return None
+
+
+def plugin_of(file: str, roots: dict[Path, PluginStatus]) -> PluginStatus | None:
+    """Return the plugin a source file belongs to: its own, or a module beside a local file."""
+    path = Path(file)
+    for parent in (path, *path.parents):
+        if parent in roots:
+            return roots[parent]
+    for root, status in roots.items():
+        if status.distribution == "local file" and path.parent == folder_beside(_source(root)):
+            return status
+    return None
+
+
+def _source(root: Path) -> Path:
+    return root / "__init__.py" if root.suffix != ".py" else root
+
+
+def _roots(statuses: Iterable[PluginStatus]) -> Iterator[tuple[Path, PluginStatus]]:
+    """Yield the package folder or the file of each loaded plugin's code."""
+    for status in statuses:
+        for name in {entry.build.__module__.partition(".")[0] for entry in status.entries}:
+            file = getattr(sys.modules.get(name), "__file__", None)
+            if file is not None:
+                path = Path(file)
+                yield (path.parent if path.name == "__init__.py" else path), status
+
+
+def _lines(trace: TracebackType | None) -> Iterator[tuple[str, int]]:
+    while trace is not None:
+        yield trace.tb_frame.f_code.co_filename, trace.tb_lineno
+        trace = trace.tb_next
