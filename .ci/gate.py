@@ -17,7 +17,7 @@ Step = tuple[str, str]
 TESTS: list[Step] = [
     # One process compiles what all workers use; numba's cache does not wait for its writers.
     ("compile loops", "python -m tests.support.compile_loops"),
-    ("pytest", "pytest -n 2 --dist worksteal -m 'not slow and not packaging' -q --durations 15"),
+    ("pytest", "pytest -n 3 --dist worksteal -m 'not slow and not packaging' -q --durations 15"),
 ]
 CHECKS: list[Step] = [
     ("ruff check", "ruff check --quiet"),

@@ -4,11 +4,10 @@ import ast
 import itertools
 import typing
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-import pandas
-import polars
 import pytest
 
 import bdes_framework
@@ -56,7 +55,8 @@ def classes_in(hint: object) -> Iterator[type]:
 def test_types_in_public_signatures_are_public(name: str) -> None:
     found = getattr(bdes_framework, name)
     own = vars(found).items() if isinstance(found, type) else ()
-    frames = {"pandas": pandas, "polars": polars}  # imported for type checkers only
+    # Imported for type checkers only.
+    frames = {"pandas": import_module("pandas"), "polars": import_module("polars")}
     for member in (found, *(member for key, member in own if key[0] != "_")):
         function = getattr(member, "fget", None) or getattr(member, "__func__", member)
         if isinstance(function, type | FunctionType):

@@ -1,17 +1,27 @@
 """Reference policies built by name, tables of rewards, and how the one plays the other."""
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 from numpy.random import SFC64, Generator
+from scipy.special import kolmogorov
 
-from bdes_framework import FloatArray, Kind, Policy, Problem, load_plugins
+from bdes_framework import FloatArray, Policy, Problem, load_plugins
 
 PLUGINS = load_plugins()
-NAMES = [entry.name for entry in PLUGINS.entries(Kind.POLICY) if entry.plugin == "bdes_baselines"]
 NEEDED: dict[str, dict[str, object]] = {"fixed-schedule": {"cycle": [0]}}
 
 
 def random_generator(seed: int = 1) -> Generator:
     return Generator(SFC64(seed))
+
+
+def kolmogorov_p_value(values: FloatArray, cdf: Callable[[FloatArray], FloatArray]) -> float:
+    """Return the p-value of a Kolmogorov-Smirnov test; to import scipy.stats takes a second."""
+    reached, steps = cdf(np.sort(values)), np.arange(values.size + 1) / values.size
+    distance = max(np.max(steps[1:] - reached), np.max(reached - steps[:-1]))
+    return float(kolmogorov(math.sqrt(values.size) * distance))
 
 
 def build(name: str, n_arms: int, horizon: int, **parameters: object) -> Policy:

@@ -33,13 +33,13 @@ def test_plays_at_any_rate_on_any_arms(
     name: str, parameters: dict[str, Any], lam: float, case: str
 ) -> None:
     r, b = INSTANCES[case]
-    for horizon in (2, 13, 260):
+    for horizon in (2, 13, 130):
         problem = Problem(len(r), horizon, lam, replenishing_arm=len(r) - 1)
         played = play(build(name, problem, **parameters), Instance(r, b, lam), horizon)
         assert played.arms.size == horizon
     if case not in ("never pays", "always pays"):  # there, draws are what they are expected to be
         world = PLUGINS.environment("bernoulli", seed=1, r=r, b=b, lam=lam)
-        assert simulate(world, build(name, problem, **parameters), 260).total_reward >= 0
+        assert simulate(world, build(name, problem, **parameters), 130).total_reward >= 0
 
 
 @pytest.mark.parametrize(
@@ -170,13 +170,13 @@ BLIND = ("uniform", "fixed-schedule")
 """Policies that do not look at rewards."""
 
 
-@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("name", [name for name, _ in DEFAULTS if name not in BLIND])
-def test_rewards_not_finite_raise(name: str, wrong: float) -> None:
+def test_rewards_not_finite_raise(name: str) -> None:
     problem = Problem(3, 300, 0.3, 2)
     tried, spared = build(name, problem), build(name, problem)
-    done = 0
+    done, wrongs = 0, itertools.cycle([float("nan"), float("inf"), -float("inf")])
     while done < 300:
+        wrong = next(wrongs)
         arms = tried.ask(300 - done)
         np.testing.assert_array_equal(arms, spared.ask(300 - done))
         rewards = np.full(arms.size, 0.5)
