@@ -19,6 +19,7 @@ from bdes_framework.experiment.file import Experiment, load_experiment
 from bdes_framework.experiment.results import Run
 from bdes_framework.experiment.run import run_experiment, run_folder
 from bdes_framework.interfaces import Reference
+from bdes_framework.plugin.fingerprint import ChangedCodeError
 from bdes_framework.report.data import RunData
 
 
@@ -28,6 +29,7 @@ from bdes_framework.report.data import RunData
 @click.option("--engine", metavar="NAME", help="Engine for the cells: serial, processes, dask.")
 @click.option("--workers", type=click.IntRange(min=1), help="How many workers the engine starts.")
 @click.option("--retry-failed", is_flag=True, help="Run cells that failed before again.")
+@click.option("--no-reuse", is_flag=True, help="Take no cells from other runs of the experiment.")
 @click.option("--report", is_flag=True, help="Write an HTML page with charts, too.")
 def run(
     file: Path,
@@ -35,6 +37,7 @@ def run(
     engine: str | None,
     workers: int | None,
     retry_failed: bool,
+    no_reuse: bool,
     report: bool,
 ) -> None:
     """Run the experiment FILE describes, or go on with it, and print a table of results."""
@@ -47,7 +50,12 @@ def run(
         table = dict(chosen) if isinstance(chosen, Mapping) else {"use": chosen}
         chosen = {**table, "workers": workers}
     try:
-        finished = _run_with_progress(experiment, folder, chosen, retry_failed)
+        finished = _run_with_progress(
+            experiment, folder, chosen, retry_failed=retry_failed, reuse=not no_reuse
+        )
+    except ChangedCodeError as error:
+        echo(f"bdes: error: {error}", err=True)
+        sys.exit(1)
     except KeyboardInterrupt:
         echo(f"\nbdes: stopped; finished cells are in {folder}", err=True)
         echo("run the same command to go on", err=True)
@@ -69,7 +77,7 @@ def _rounded(number: float) -> str:
 
 
 def _run_with_progress(
-    experiment: Experiment, folder: Path, engine: Reference, retry_failed: bool
+    experiment: Experiment, folder: Path, engine: Reference, *, retry_failed: bool, reuse: bool
 ) -> Run:
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -105,6 +113,8 @@ def _run_with_progress(
             out=folder,
             engine=engine,
             retry_failed=retry_failed,
+            reuse=reuse,
+            on_note=lambda note: echo(note, err=True),
             on_start=on_start,
             on_cell=on_cell,
             on_benchmark=on_benchmark,

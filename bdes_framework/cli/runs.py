@@ -21,7 +21,7 @@ from bdes_framework._internal.text import ascii_controls, one_line, quoted
 from bdes_framework.cli.options import PATH, echo
 from bdes_framework.errors import BdesError
 from bdes_framework.experiment.results import COLUMNS, Run, find_damage, load_run, run_overview
-from bdes_framework.experiment.run import RUNS, list_runs
+from bdes_framework.experiment.reuse import RUNS, code_changes, list_runs
 from bdes_framework.experiment.summary import (
     CellSummary,
     Estimate,
@@ -30,6 +30,7 @@ from bdes_framework.experiment.summary import (
     slopes,
     summarise,
 )
+from bdes_framework.plugin.hookspecs import RunProgress
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _MIN_WIDTH_FOR_REWARD = 100
@@ -113,7 +114,8 @@ def show_run(
     console = Console()
     cells = run.cells() if cells is None else cells
     console.print(results_table(summarise(cells), console.width))
-    console.print(Text(f"{len(cells)} of {run.n_cells} cells in {ascii_controls(str(run.folder))}"))
+    counts = f"{len(cells)} of {run.n_cells} cells in {ascii_controls(str(run.folder))}"
+    console.print(Text(counts + (_done_text(run.progress) if run.progress else "")))
     benchmark_errors = run.benchmark_errors()
     for error in benchmark_errors:
         echo(f"no regret: the benchmark failed: {error}", err=True)
@@ -132,6 +134,11 @@ def show_run(
         where = "" if tracebacks else "'bdes show RUN --traceback' prints where, "
         echo(f"bdes: {counts}{ways}; {where}--retry-failed runs them again", err=True)
     return 1 if failed or benchmark_errors else 0
+
+
+def _done_text(done: RunProgress) -> str:
+    n_computed = done.n_finished - done.n_reused
+    return f": {n_computed:,} computed, {done.n_reused:,} reused, {done.n_failed:,} failed"
 
 
 def _kinds(
@@ -336,8 +343,8 @@ def _differences_of_setup(
     for key in ("reveal_lam", "reveal_replenishing_arm"):
         if first["config"][key] != second["config"][key]:
             yield f"the runs differ in {key}"
-    if first["versions"] != second["versions"]:
-        yield "the runs were made with different versions of the framework or of plugins"
+    for change in code_changes(first["versions"], second["versions"]):
+        yield f"other code in the second run: {change}"
     if first["config"]["seed"] != second["config"]["seed"]:
         yield "the runs have different seeds, so replications are not paired"
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sized
 from typing import TypeVar
 
 import numpy as np
-from attrs import evolve, fields, frozen, has
+from attrs import evolve, field, fields, frozen, has
 from numpy.random import SeedSequence
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
@@ -21,10 +21,11 @@ from bdes_framework.errors import InvalidValueError
 from bdes_framework.experiment.failures import explained
 from bdes_framework.interfaces import Environment, HasBenchmark, HasInstance, Policy
 from bdes_framework.model.instance import Problem
+from bdes_framework.plugin.fingerprint import ChangedCodeError, decisive_versions
 from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.simulation.loop import Trace, log_checkpoints, simulate
 
-KEY_FORMAT = 1
+KEY_FORMAT = 2
 """Part of every key: increased when the meaning of a cell's fields changes."""
 
 MAX_DIAGNOSTICS = 1_000_000
@@ -39,11 +40,15 @@ OVERHEAD_PULLS = 100_000
 
 @frozen
 class Part:
-    """An environment or a policy of a cell: its label, its plugin's name, its parameters."""
+    """An environment or a policy of a cell: its label, its plugin's name, its parameters.
+
+    ``code`` names the code it consists of, with versions: its plugin's and what it references.
+    """
 
     label: str
     use: str
     parameters: Mapping[str, object]
+    code: Mapping[str, str] = field(factory=dict)
 
     @property
     def table(self) -> dict[str, object]:
@@ -59,6 +64,10 @@ class Cell:
     ----------
     key : str
         A hash of everything that decides the cell's numbers.
+    spec : str
+        The same without code: a hash of what the experiment file says of the cell.
+    code : Mapping[str, str]
+        The names and versions of all code that decides the cell's numbers.
     environment, policy : Part
         Labels, plugin names and parameters.
     horizon, replication : int
@@ -72,6 +81,8 @@ class Cell:
     """
 
     key: str
+    spec: str
+    code: Mapping[str, str]
     environment: Part
     policy: Part
     horizon: int
@@ -143,7 +154,14 @@ class CellResult:
 
 @working_folder_restored()
 def execute(plugins: Plugins, cell: Cell) -> CellResult:
-    """Simulate one cell; an exception of a plugin becomes part of the result."""
+    """Simulate one cell; an exception of a plugin becomes part of the result.
+
+    Raises
+    ------
+    ChangedCodeError
+        If the code here is not that of the cell's key: nothing may be saved under it.
+    """
+    plugins.check_code(cell.code)
     begin = time.perf_counter()
     try:
         environment = build_environment(plugins, cell)
@@ -152,7 +170,7 @@ def execute(plugins: Plugins, cell: Cell) -> CellResult:
         basis = _basis(environment, cell)
         diagnostics = _diagnostics_json(trace, plugins)
     except BaseException as error:  # whatever a plugin raises, sys.exit too, ends its own cell
-        if is_interrupt(error):
+        if is_interrupt(error) or isinstance(error, ChangedCodeError):
             raise
         return failed(cell.key, *explained(error, plugins), time.perf_counter() - begin)
     return CellResult(
@@ -260,15 +278,22 @@ def _basis(environment: Environment, cell: Cell) -> str:
     An environment with a benchmark of its own is asked once per replication.
     """
     if isinstance(environment, HasBenchmark):
-        return cell_key({}, own=cell.environment.table, seed=cell.seed, k=cell.replication)
+        own = cell.environment
+        code = decisive_versions(own.code)
+        return spec_hash(own=own.table, code=code, seed=cell.seed, k=cell.replication)
     if isinstance(environment, HasInstance):
-        return cell_key({}, instance=environment.instance)
+        return spec_hash(instance=environment.instance)
     return ""
 
 
-def cell_key(versions: Mapping[str, str], **decisive: object) -> str:
-    """Return the hash of everything that decides a cell's numbers, plugin versions included."""
-    content = {"format": KEY_FORMAT, "versions": dict(versions), **decisive}
+def cell_key(spec: str, code: Mapping[str, str]) -> str:
+    """Return the hash of everything that decides a cell's numbers: its spec and its code."""
+    return spec_hash(spec=spec, code=decisive_versions(code))
+
+
+def spec_hash(**decisive: object) -> str:
+    """Return a hash of values, the same for equal values and for no others."""
+    content = {"format": KEY_FORMAT, **decisive}
     text = json.dumps(content, sort_keys=True, default=canonical)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

@@ -16,7 +16,7 @@ from bdes_framework._internal.text import quoted
 from bdes_framework.errors import BdesError, ConfigError, Mistake
 from bdes_framework.experiment import grid
 from bdes_framework.experiment.arms import ArmsConfig, arms_parameters
-from bdes_framework.experiment.cell import Cell, Part, cell_key, missing_knowledge
+from bdes_framework.experiment.cell import Cell, Part, cell_key, missing_knowledge, spec_hash
 from bdes_framework.interfaces import (
     EngineRef,
     EnvironmentRef,
@@ -27,7 +27,7 @@ from bdes_framework.interfaces import (
 )
 from bdes_framework.plugin.config_types import ANYTHING, field_types
 from bdes_framework.plugin.config_values import structure
-from bdes_framework.plugin.fingerprint import source_versions
+from bdes_framework.plugin.fingerprint import framework_code
 from bdes_framework.plugin.load import PluginsConfig, load_plugins
 from bdes_framework.plugin.plugins import Plugins
 
@@ -95,8 +95,10 @@ class Experiment:
         The plugins it loads.
     cells : tuple[Cell, ...]
         All cells, in order.
+    benchmark_code : Mapping[str, str]
+        The names and versions of the code that benchmarks are planned by.
     versions : Mapping[str, str]
-        The distributions whose code decides the numbers, with their versions.
+        The code that decides the numbers, by its distributions or files, with versions.
     text : str
         The content of the file.
     file : Path
@@ -106,6 +108,7 @@ class Experiment:
     config: ExperimentConfig
     plugins: Plugins
     cells: tuple[Cell, ...]
+    benchmark_code: Mapping[str, str]
     versions: Mapping[str, str]
     text: str
     file: Path
@@ -134,7 +137,20 @@ def build_experiment(file: Path, text: str, tables: Mapping[str, object]) -> Exp
     ]
     if mistakes:
         raise ConfigError(mistakes, str(file))
-    return Experiment(config, plugins, tuple(cells), builder.versions, text, file)
+    benchmark_code = {**framework_code(), **builder.planner_code}
+    versions = dict(benchmark_code)
+    for cell in cells:
+        if cell.replication == 0:
+            versions |= cell.code
+    return Experiment(
+        config=config,
+        plugins=plugins,
+        cells=tuple(cells),
+        benchmark_code=benchmark_code,
+        versions=dict(sorted(versions.items())),
+        text=text,
+        file=file,
+    )
 
 
 _REQUIRED_LISTS: Mapping[str, object] = {"horizons": [], "environments": [], "policies": []}
@@ -177,7 +193,7 @@ class _CellBuilder:
 
     def __init__(self, config: ExperimentConfig, plugins: Plugins, source: str, base: Path) -> None:
         self.mistakes: list[Mistake] = _value_mistakes(config)
-        self.versions = source_versions(plugins.statuses)
+        self.planner_code: dict[str, str] = {}
         self._config = config
         self._plugins = plugins
         self._source = source
@@ -189,7 +205,9 @@ class _CellBuilder:
         for kind, path in ((Kind.ENGINE, "engine"), (Kind.PLANNER, "benchmark")):
             if (ref := getattr(config, path)) is not False:
                 with self._collect_mistakes(path):
-                    self._plugins.resolve(kind, ref, source=self._source, path=path)
+                    found = self._plugins.resolve(kind, ref, source=self._source, path=path)
+                    if kind is Kind.PLANNER:
+                        self.planner_code = self._plugins.code_of(*found)
         environments = self._sources(Kind.ENVIRONMENT, "environments", config.environments)
         policies = self._sources(Kind.POLICY, "policies", config.policies)
         n_replications = self._replications_that_fit(environments, policies)
@@ -225,6 +243,7 @@ class _CellBuilder:
         self, environment: Part, policy: Part, horizon: int, n_replications: int
     ) -> Iterator[Cell]:
         config = self._config
+        code = {**framework_code(), **environment.code, **policy.code}
         for replication in range(n_replications):
             decisive = {
                 "horizon": horizon,
@@ -235,8 +254,15 @@ class _CellBuilder:
                 "reveal_replenishing_arm": config.reveal_replenishing_arm,
             }
             tables = {"environment": environment.table, "policy": policy.table}
-            key = cell_key(self.versions, **decisive, **tables)
-            yield Cell(key=key, environment=environment, policy=policy, **decisive)  # type: ignore[arg-type]
+            spec = spec_hash(**decisive, **tables)
+            yield Cell(
+                key=cell_key(spec, code),
+                spec=spec,
+                code=code,
+                environment=environment,
+                policy=policy,
+                **decisive,  # type: ignore[arg-type]
+            )
 
     def _sources(self, kind: Kind, key: str, refs: Sequence[Reference]) -> list[grid.Source]:
         found: list[grid.Source] = []
@@ -311,8 +337,8 @@ class _CellBuilder:
                     value, f"{source.path}.{name}", horizon, n_arms, kinds[name]
                 )
         table = {"use": source.entry.name, **values}
-        self._plugins.resolve(source.kind, table, source=self._source, path=source.path)
-        return Part(label, source.entry.name, values), n_arms
+        found = self._plugins.resolve(source.kind, table, source=self._source, path=source.path)
+        return Part(label, source.entry.name, values, self._plugins.code_of(*found)), n_arms
 
     def _with_arms(self, source: grid.Source, chosen: Mapping[str, object]) -> dict[str, object]:
         arms = {k.removeprefix("arms."): v for k, v in chosen.items() if k.startswith("arms.")}

@@ -19,6 +19,7 @@ from bdes_framework.experiment.database import DamagedError
 from bdes_framework.experiment.store import PlannedCell, Store, benchmark_key, open_store
 from bdes_framework.experiment.summary import CellSummary, Result, summarise
 from bdes_framework.interfaces import relative_gap
+from bdes_framework.plugin.hookspecs import RunProgress
 
 if TYPE_CHECKING:
     import pandas
@@ -117,6 +118,8 @@ class Run:
 
     def __init__(self, folder: Path, store: Store) -> None:
         self.folder = folder
+        self.progress: RunProgress | None = None
+        """What :func:`run_experiment` did; None if the run was only opened."""
         self._store = store
         self._plan = store.plan()
         self._rounds: dict[int, IntArray] = {}

@@ -1,14 +1,14 @@
 """Running an experiment into a folder, and resuming it where it stopped.
 
-The same experiment always has the same folder; finished cells are never run twice. Hooks
-are called here, in the parent process.
+The same experiment always has the same folder; finished cells are never run twice, unless code
+that they use has changed. Hooks are called here, in the parent process.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -28,19 +28,20 @@ from bdes_framework.experiment.cell import (
     build_environment,
     execute,
     failed,
+    spec_hash,
 )
 from bdes_framework.experiment.failures import explained
 from bdes_framework.experiment.file import Experiment, load_experiment
 from bdes_framework.experiment.results import Run, load_run
+from bdes_framework.experiment.reuse import RUNS, changes, reuse_cells
 from bdes_framework.experiment.store import DATABASE, LOCK, Store, benchmark_key, locked, open_store
 from bdes_framework.interfaces import Benchmark, Kind, Reference
+from bdes_framework.plugin.fingerprint import ChangedCodeError, decisive_versions
 from bdes_framework.plugin.hookspecs import FinishedCell, RunProgress
 from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.plugin.registry import FIRST_PARTY
 from bdes_framework.simulation.loop import log_checkpoints
 from bdes_framework.simulation.regret import allowed_rounding, benchmark_of
-
-RUNS = "runs"
 
 _WORKER_DIED = "its worker died every time it was tried"
 
@@ -52,6 +53,7 @@ class BenchmarkJob:
     key: str
     cell: Cell
     planner: Reference
+    code: Mapping[str, str]
     cost: float = 1e7
     """Expected cost in pulls: about a second's worth."""
 
@@ -69,8 +71,8 @@ def run_folder(experiment: Experiment, out: str | PathLike[str] | None = None) -
 
 
 def run_identity(experiment: Experiment) -> str:
-    """Return a hash of the experiment's name, benchmark, cells and labels."""
-    lines = [f"{c.key} {c.environment.label!r} {c.policy.label!r}" for c in experiment.cells]
+    """Return a hash of the experiment's name, benchmark, cells and labels, without any code."""
+    lines = [f"{c.spec} {c.environment.label!r} {c.policy.label!r}" for c in experiment.cells]
     text = "\n".join([repr(experiment.config.name), repr(experiment.config.benchmark), *lines])
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -81,6 +83,8 @@ def run_experiment(
     out: str | PathLike[str] | None = None,
     engine: Reference | None = None,
     retry_failed: bool = False,
+    reuse: bool = True,
+    on_note: Callable[[str], None] = lambda note: None,
     on_start: Callable[[int, int], None] = lambda total, done: None,
     on_cell: Callable[[Cell, CellResult], None] = lambda cell, result: None,
     on_benchmark: Callable[[int, int], None] = lambda total, done: None,
@@ -97,6 +101,12 @@ def run_experiment(
         The engine to run the cells with, instead of the one that the file names.
     retry_failed : bool
         Whether cells that failed before are run again.
+    reuse : bool
+        Whether a cell is taken from a run beside this one, of the same experiment's name, that
+        has it with the same key.
+    on_note : Callable[[str], None]
+        Called before the first cell with lines that say what is reused, and whose change makes
+        cells run again.
     on_start : Callable[[int, int], None]
         Called in this process with the numbers of all cells and of cells already finished.
     on_cell : Callable[[Cell, CellResult], None]
@@ -108,6 +118,8 @@ def run_experiment(
     ------
     StoreError
         If the folder is damaged, full, in use, or another experiment's.
+    PluginError
+        If code changed while the run was going on; what was saved before is kept.
     """
     if not isinstance(experiment, Experiment):
         experiment = load_experiment(experiment)
@@ -120,8 +132,13 @@ def run_experiment(
         execution = _RunExecution(
             experiment, store, chosen, on_cell, on_benchmark, experiment.plugins
         )
+        notes = execution.prepare(retry_failed, folder if reuse else None)
+        for note in notes:
+            on_note(note)
         execution.run_cells(retry_failed, on_start)
-    return load_run(folder)
+    run = load_run(folder)
+    run.progress = execution.progress
+    return run
 
 
 def _make_folder(folder: Path) -> None:
@@ -140,35 +157,31 @@ def _make_folder(folder: Path) -> None:
 
 
 def _write_description(store: Store, folder: Path, experiment: Experiment) -> None:
-    """Write what is run into a new folder; raise StoreError if it is another experiment's."""
+    """Write what is run, and by which code; raise StoreError if it is another experiment's."""
     identity = run_identity(experiment)
     known = store.meta("identity")
     if known not in (None, identity):
-        raise StoreError(
-            f"{quoted(str(folder), 200)} holds another experiment, or the same one with other"
-            " plugin versions; use another --out"
-        )
-    if known is None or not (folder / "resolved.json").exists():
-        resolved = {
-            "name": experiment.config.name,
-            "versions": dict(experiment.versions),
-            "plugins": [
-                {"plugin": r.name, "distribution": r.distribution, "version": r.version}
-                for r in experiment.plugins.statuses
-                if r.state == "loaded"
-            ],
-            "config": {
-                **asdict(experiment.config, recurse=False),
-                "plugins": asdict(experiment.config.plugins),
-                "environments": _labelled((c.environment, c.horizon) for c in experiment.cells),
-                "policies": _labelled((c.policy, c.horizon) for c in experiment.cells),
-            },
-            "cells": len(experiment.cells),
-        }
-        replace_text(folder / "experiment.toml", experiment.text)
-        replace_text(folder / "resolved.json", json.dumps(resolved, indent=2, default=as_json))
-        store.set_meta("name", experiment.config.name)
-        store.set_meta("identity", identity)
+        raise StoreError(f"{quoted(str(folder), 200)} holds another experiment; use another --out")
+    resolved = {
+        "name": experiment.config.name,
+        "versions": dict(experiment.versions),
+        "plugins": [
+            {"plugin": r.name, "distribution": r.distribution, "version": r.version}
+            for r in experiment.plugins.statuses
+            if r.state == "loaded"
+        ],
+        "config": {
+            **asdict(experiment.config, recurse=False),
+            "plugins": asdict(experiment.config.plugins),
+            "environments": _labelled((c.environment, c.horizon) for c in experiment.cells),
+            "policies": _labelled((c.policy, c.horizon) for c in experiment.cells),
+        },
+        "cells": len(experiment.cells),
+    }
+    replace_text(folder / "experiment.toml", experiment.text)
+    replace_text(folder / "resolved.json", json.dumps(resolved, indent=2, default=as_json))
+    store.set_meta("name", experiment.config.name)
+    store.set_meta("identity", identity)
 
 
 def _labelled(parts: Iterable[tuple[Part, int]]) -> list[dict[str, object]]:
@@ -190,38 +203,64 @@ class _RunExecution:
     _on_cell: Callable[[Cell, CellResult], None]
     _on_benchmark: Callable[[int, int], None]
     _plugins: Plugins
-    _progress: RunProgress = field(init=False)
+    _left: dict[str, list[Cell]] = field(init=False)
+    progress: RunProgress = field(init=False)
+
+    def prepare(self, retry_failed: bool, folder: Path | None) -> tuple[str, ...]:
+        """Find the cells that are left to run; return notes on what is reused and what is not.
+
+        With ``folder``, that of the run, cells are taken from the runs beside it.
+        """
+        cells, config = self._experiment.cells, self._experiment.config
+        self._store.delete_damaged()
+        former = self._store.code_of_specs()
+        self._store.set_plan(cells)
+        self._store.set_benchmark_key(
+            spec_hash(
+                planner=config.benchmark,
+                code=decisive_versions(self._experiment.benchmark_code),
+                checkpoints=config.checkpoints,
+            )
+        )
+        for horizon in config.horizons:
+            self._store.set_checkpoints(horizon, log_checkpoints(horizon, config.checkpoints))
+        failures = set() if retry_failed else self._store.finished(failed=True)
+        missing = {cell.key for cell in cells} - self._store.finished(failed=False) - failures
+        notes: list[str] = []
+        if missing and folder is not None:
+            notes = reuse_cells(self._store, folder, config.name, missing, former)
+        # Cells that differ in their labels alone share a key, and are run once.
+        self._left = {}
+        for cell in cells:
+            if cell.key in missing:
+                self._left.setdefault(cell.key, []).append(cell)
+        left = [cell for same in self._left.values() for cell in same]
+        n_failed = sum(cell.key in failures for cell in cells)
+        n_reused = len(cells) - len(left) - n_failed
+        notes += changes(left, former, n_reused)
+        self.progress = RunProgress(
+            config.name,
+            len(cells),
+            n_finished=n_reused,
+            n_failed=n_failed,
+            n_reused=n_reused,
+            notes=tuple(notes),
+        )
+        return self.progress.notes
 
     def run_cells(self, retry_failed: bool, on_start: Callable[[int, int], None]) -> None:
         """Run the cells that are missing, then plan the missing benchmarks."""
-        cells, config = self._experiment.cells, self._experiment.config
-        self._store.delete_damaged()
-        self._store.set_plan(cells)
-        for horizon in config.horizons:
-            self._store.set_checkpoints(horizon, log_checkpoints(horizon, config.checkpoints))
-        succeeded = self._store.finished(failed=False)
-        failures = set() if retry_failed else self._store.finished(failed=True)
-        done = succeeded | failures
-        # Cells that differ in their labels alone share a key, and are run once.
-        left: dict[str, list[Cell]] = {}
-        for cell in cells:
-            if cell.key not in done:
-                left.setdefault(cell.key, []).append(cell)
-        on_start(len(cells), len(cells) - sum(map(len, left.values())))
-        self._progress = RunProgress(
-            config.name,
-            len(cells),
-            n_finished=sum(cell.key in succeeded for cell in cells),
-            n_failed=sum(cell.key in failures for cell in cells),
-        )
-        self._plugins.announce("bdes_run_started", run=self._progress)
+        on_start(self.progress.n_cells, self.progress.n_finished + self.progress.n_failed)
+        self._plugins.announce("bdes_run_started", run=self.progress)
+        left = self._left
         for result in self._results([same[0] for same in left.values()], execute):
             self._finish(self._take(left, result.key), result)
         for key, same in left.items():
             self._finish(same, failed(key, _WORKER_DIED, _WORKER_DIED))
         self._plan_benchmarks(retry_failed)
         self._fail_cells_above_bounds()
-        self._plugins.announce("bdes_run_finished", run=self._progress)
+        self._store.forget_unplanned()
+        self._plugins.announce("bdes_run_finished", run=self.progress)
 
     def _plan_benchmarks(self, retry_failed: bool) -> None:
         jobs = {job.key: job for job in self._benchmark_jobs(retry_failed)}
@@ -250,10 +289,11 @@ class _RunExecution:
                 f"earned {total:.10g} (expected reward) where the benchmark proves at most"
                 f" {found[1]:.10g}: {self._suspects(cell, planner)}"
             )
-            self._progress = evolve(
-                self._progress,
-                n_finished=self._progress.n_finished - 1,
-                n_failed=self._progress.n_failed + 1,
+            self.progress = evolve(
+                self.progress,
+                n_finished=self.progress.n_finished - 1,
+                n_failed=self.progress.n_failed + 1,
+                n_reused=min(self.progress.n_reused, self.progress.n_finished - 1),
             )
         for key, error in above.items():
             self._store.save(failed(key, error, error))
@@ -289,16 +329,16 @@ class _RunExecution:
         self._store.save(result)
         bad = bool(result.error)
         for cell in cells:
-            self._progress = evolve(
-                self._progress,
-                n_finished=self._progress.n_finished + (not bad),
-                n_failed=self._progress.n_failed + bad,
+            self.progress = evolve(
+                self.progress,
+                n_finished=self.progress.n_finished + (not bad),
+                n_failed=self.progress.n_failed + bad,
             )
             self._on_cell(cell, result)
             place = (cell.environment.label, cell.policy.label, cell.horizon, cell.replication)
             totals = result.total_reward, result.total_mean
             finished = FinishedCell(*place, *totals, result.error or None)
-            self._plugins.announce("bdes_cell_finished", run=self._progress, cell=finished)
+            self._plugins.announce("bdes_cell_finished", run=self.progress, cell=finished)
 
     def _benchmark_jobs(self, retry_failed: bool) -> Iterator[BenchmarkJob]:
         """Yield one job per instance and horizon that has no benchmark yet."""
@@ -315,31 +355,20 @@ class _RunExecution:
             seen.add(key)
             known = self._store.benchmark(key)
             if known is None or (retry_failed and known[2]):
-                yield BenchmarkJob(key, cell, planner)
+                code = {**cell.environment.code, **self._experiment.benchmark_code}
+                yield BenchmarkJob(key, cell, planner, code)
 
 
 @working_folder_restored()
 def plan_benchmark(plugins: Plugins, job: BenchmarkJob) -> tuple[str, Benchmark | None, str]:
     """Return the job's key, its benchmark if there is one, and the error of a plugin."""
+    plugins.check_code(job.code)
     try:
         environment = build_environment(plugins, job.cell)
         checkpoints = log_checkpoints(job.cell.horizon, job.cell.checkpoints)
         benchmark = benchmark_of(environment, checkpoints, plugins.planner(job.planner))
     except BaseException as error:
-        if is_interrupt(error):
+        if is_interrupt(error) or isinstance(error, ChangedCodeError):
             raise
         return job.key, None, explained(error, plugins)[0]
     return job.key, benchmark, ""
-
-
-def list_runs(folder: str | PathLike[str] = RUNS) -> Iterator[Path]:
-    """Yield the run folders below ``folder``, in the order of their names."""
-    base = Path(folder)
-    try:
-        found = sorted(base.iterdir()) if base.is_dir() else []
-    except OSError as error:
-        raise StoreError(f"cannot read {quoted(str(base), 200)}: {error.strerror}") from None
-    for path in found:
-        with suppress(PermissionError):
-            if (path / DATABASE).is_file():
-                yield path

@@ -1,7 +1,9 @@
 """The run database: one SQLite file, one transaction per cell, safe against being killed."""
 
+import hashlib
+import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -72,6 +74,12 @@ CREATE TABLE benchmarks (
 CREATE TABLE timings (
     key TEXT PRIMARY KEY, seconds REAL NOT NULL, finished TEXT NOT NULL, checksum BLOB NOT NULL
 ) STRICT;
+CREATE TABLE code (
+    hash TEXT PRIMARY KEY, versions TEXT NOT NULL, checksum BLOB NOT NULL
+) STRICT;
+CREATE TABLE provenance (
+    key TEXT PRIMARY KEY, spec TEXT NOT NULL, code TEXT NOT NULL, checksum BLOB NOT NULL
+) STRICT;
 """
 
 _FORMATS = {1: _FIRST_TABLES, 2: _TABLES}
@@ -84,6 +92,8 @@ _KINDS = {
     "checkpoints": "checkpoints of horizon",
     "benchmarks": "benchmark",
     "timings": "duration of cell",
+    "code": "versions of code",
+    "provenance": "code of cell",
 }
 """What a row of each table is called in messages."""
 
@@ -116,12 +126,57 @@ class Store:
         return self._version > 1
 
     def set_plan(self, cells: Sequence[Cell]) -> None:
-        """Replace the plan: the cells of the run, in order."""
+        """Replace the plan: the cells of the run, in order, and the code that each is made by."""
+        # Replications share the mapping of their code.
+        texts = {id(c.code): json.dumps(dict(c.code), sort_keys=True) for c in cells}
+        hashes = {of: hashlib.sha256(text.encode()).hexdigest() for of, text in texts.items()}
         with self._transaction():
             self._connection.execute("DELETE FROM plan")
+            for of, text in texts.items():
+                self._insert("code", hashes[of], text)
             for i, c in enumerate(cells):
                 labels = c.environment.label, c.policy.label
                 self._insert("plan", i, c.key, *labels, c.horizon, c.replication)
+                self._insert("provenance", c.key, c.spec, hashes[id(c.code)])
+
+    def set_benchmark_key(self, key: str) -> None:
+        """Say what decides benchmarks besides the instance; others than these are forgotten."""
+        if self.meta("benchmark") != key:
+            with self._transaction():
+                self._connection.execute("DELETE FROM benchmarks")
+                self._insert("meta", "benchmark", key)
+
+    def copy_cells(self, other: "Store", keys: Collection[str]) -> None:
+        """Copy finished cells of another run, in one transaction."""
+        results = [result for key in keys if (result := other.result(key)) is not None]
+        with self._transaction():
+            for result in results:
+                self._insert_cell(result)
+
+    def copy_benchmarks(self, other: "Store") -> None:
+        """Copy benchmarks that did not fail from another run that plans them alike."""
+        if self.meta("benchmark") != other.meta("benchmark"):
+            return
+        known = self._rows("SELECT key FROM benchmarks")
+        with self._transaction():
+            for key, *values in other._checked_rows("benchmarks", "WHERE error = ''"):
+                if (key,) not in known:
+                    self._insert("benchmarks", key, *values)
+
+    def forget_unplanned(self) -> None:
+        """Delete cells and benchmarks that the plan has no longer: of other code, say."""
+        with self._transaction():
+            for table in ("cells", "timings", "provenance"):
+                self._connection.execute(
+                    f"DELETE FROM {table} WHERE key NOT IN (SELECT key FROM plan)"  # noqa: S608
+                )
+            self._connection.execute(
+                "DELETE FROM benchmarks WHERE key NOT IN"
+                " (SELECT basis || '-' || horizon FROM plan JOIN cells USING (key))"
+            )
+            self._connection.execute(
+                "DELETE FROM code WHERE hash NOT IN (SELECT code FROM provenance)"
+            )
 
     def set_checkpoints(self, horizon: int, rounds: IntArray) -> None:
         """Save the rounds at which the curves of one horizon are recorded."""
@@ -135,13 +190,16 @@ class Store:
 
     def save(self, result: CellResult) -> None:
         """Save a cell in one transaction; once this returns, no kill can lose it."""
+        with self._transaction():
+            self._insert_cell(result)
+
+    def _insert_cell(self, result: CellResult) -> None:
         finished = datetime.now(UTC).isoformat(timespec="seconds")
         arrays = (result.rewards, result.means, result.states, result.counts)
         blobs = (np.ascontiguousarray(array).tobytes() for array in arrays)
         texts = (result.basis, result.diagnostics, result.error, result.details)
-        with self._transaction():
-            self._insert("cells", result.key, *blobs, *texts)
-            self._insert("timings", result.key, float(result.seconds), finished)
+        self._insert("cells", result.key, *blobs, *texts)
+        self._insert("timings", result.key, float(result.seconds), finished)
 
     def save_benchmark(self, key: str, benchmark: Benchmark | None, error: str = "") -> None:
         """Save a benchmark, or that there is none, or why it failed."""
@@ -165,6 +223,12 @@ class Store:
         """Return the keys of the cells that failed, or of those that did not."""
         rows = self._rows("SELECT key FROM cells WHERE (error != '') = ?", failed)
         return {key for (key,) in rows}
+
+    def code_of_specs(self) -> dict[str, dict[str, str]]:
+        """Return the names and versions of the code that finished cells were made by, by spec."""
+        codes = {hashed: json.loads(text) for hashed, text in self._checked_rows("code", "")}
+        query = "SELECT spec, code FROM provenance JOIN cells USING (key)"
+        return {spec: codes.get(code, {}) for spec, code in self._rows(query)}
 
     def plan(self) -> list[PlannedCell]:
         """Return the cells of the run, in order."""

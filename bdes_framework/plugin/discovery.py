@@ -18,9 +18,8 @@ from packaging.utils import canonicalize_name
 from bdes_framework._internal.files import working_folder_restored
 from bdes_framework._internal.text import did_you_mean, listed, one_line, quoted
 from bdes_framework.errors import PluginError
-from bdes_framework.plugin.fingerprint import hash_files, source_files
 from bdes_framework.plugin.hookspecs import API_VERSION, PROJECT, HookSpecs
-from bdes_framework.plugin.local_files import import_file, import_module
+from bdes_framework.plugin.local_files import import_file, import_module, source_version
 from bdes_framework.plugin.registry import FIRST_PARTY, PluginStatus, Registrar, Registry
 
 HOOK_NAMES = tuple(name for name in vars(HookSpecs) if name.startswith("bdes_"))
@@ -61,7 +60,7 @@ def local(reference: str, base: Path) -> Candidate:
             path = path / "__init__.py"
         name = path.parent.name if path.name == "__init__.py" else path.stem
         path.stat()
-        version = "sha256:" + hash_files(source_files(path))
+        version = source_version(path)
     except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a NUL character
         reason = getattr(error, "strerror", None) or str(error)
         return Candidate(name, "local file", "", lambda: _raise_unreadable(reference, reason))

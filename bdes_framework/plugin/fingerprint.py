@@ -1,65 +1,171 @@
-"""Versions of the code that decides a run's numbers: of distributions, or hashes of source.
+"""Names and hashes of the code that decides numbers: what a cell's key contains of it.
 
-An installed version says what code it is. A local file or an editable install does not: there
-the source is hashed. A file's source is itself and what it imports from beside it, directly or
-through another such file; a package's is all its modules, and what they import from beside it.
+Code has a name, such as that of a distribution, and a version with a hash of its files: what is
+installed may change under the same version. A local file's source is itself and what it imports
+from beside it, directly or through another such file; a package's is all its modules, and what
+they import from beside it. Of the framework itself, the files that can change a number count,
+and each of its plugin packages on its own.
 """
 
 import ast
 import hashlib
-import json
+import platform
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 
 from bdes_framework._version import __version__
+from bdes_framework.errors import PluginError
 from bdes_framework.plugin.registry import FIRST_PARTY, PluginStatus
 
+NUMERIC_CODE = (
+    "_internal/arrays.py",
+    "_internal/distributions.py",
+    "_internal/numbers.py",
+    "_internal/seeding.py",
+    "experiment/cell.py",
+    "fitting",
+    "interfaces.py",
+    "model",
+    "plugin/config_types.py",
+    "plugin/config_values.py",
+    "plugin/plugins.py",
+    "simulation",
+)
+"""Files and folders of the framework that can change a cell's numbers; no others can."""
 
-def source_versions(plugins: Iterable[PluginStatus]) -> dict[str, str]:
-    """Return the version of every loaded plugin's distribution, and of the core itself."""
-    packages: dict[str, set[str]] = {FIRST_PARTY: {"bdes_framework"}}
-    versions = {FIRST_PARTY: __version__}
-    for plugin in plugins:
-        if plugin.state == "loaded":
-            is_local = plugin.distribution.startswith("local ")
-            name = f"{plugin.distribution} {plugin.name}" if is_local else plugin.distribution
-            versions.setdefault(name, plugin.version)
-            modules = {entry.build.__module__.split(".")[0] for entry in plugin.entries}
-            packages.setdefault(name, set()).update(modules)
-    for name, version in versions.items():
-        if _is_editable(name):
-            versions[name] = f"{version}+{hash_files(_package_files(name, packages[name]))}"
-    return dict(sorted(versions.items()))
+_NUMERIC_LIBRARIES = ("numpy", "numba")
 
 
-def _is_editable(distribution: str) -> bool:
-    if distribution.startswith("local module"):
-        return True
+class ChangedCodeError(PluginError):
+    """Code is no longer what the key of a cell says."""
+
+
+@cache
+def framework_code() -> Mapping[str, str]:
+    """Return what every cell uses: Python, numpy, numba, the machine and the framework's core."""
+    versions = {"Python": f"{sys.version_info.major}.{sys.version_info.minor}"}
+    for library in _NUMERIC_LIBRARIES:
+        versions[library] = "absent"
+        with suppress(metadata.PackageNotFoundError):
+            versions[library] = metadata.version(library)
+    versions["machine"] = platform.machine()
+    root = Path(__file__).resolve().parent.parent
+    files = [file for part in NUMERIC_CODE for file in own_files(_module_file(root / part))]
+    versions[FIRST_PARTY] = f"{__version__}+{combined_hash(file_hashes(files, root))}"
+    return versions
+
+
+def _module_file(path: Path) -> Path:
+    return path / "__init__.py" if path.is_dir() else path
+
+
+def plugin_code(plugin: PluginStatus, module: str) -> tuple[str, str]:
+    """Return the name and the version of a plugin's code; ``module`` has its hooks."""
+    if plugin.distribution == "local file":
+        return f"{plugin.distribution} {plugin.name}", plugin.version
+    names = {module, *(entry.config.__module__ for entry in plugin.entries)}
+    names |= {entry.build.__module__ for entry in plugin.entries}
+    modules = {found for name in names if (found := _outermost_module(name)) is not None}
+    ordered = tuple(sorted(modules, key=lambda found: found.__name__))
+    hashed = _code_hash(plugin.distribution, ordered)
+    is_ours = plugin.distribution == FIRST_PARTY
+    name = f"{FIRST_PARTY}/{plugin.name}" if is_ours else plugin.distribution
+    if plugin.distribution == "local module":
+        return f"{name} {plugin.name}", f"sha256:{hashed}"
+    return name, f"{plugin.version}+{hashed}"
+
+
+def _outermost_module(name: str) -> ModuleType | None:
+    """Return the outermost package of a module that has a file: not a namespace package."""
+    parts = name.split(".")
+    for n in range(1, len(parts) + 1):
+        module = sys.modules.get(".".join(parts[:n]))
+        if module is not None and getattr(module, "__file__", None):
+            return module
+    return None
+
+
+@cache  # per module as it was imported: what changes on disk later is not what runs here
+def _code_hash(distribution: str, modules: tuple[ModuleType, ...]) -> str:
+    hashes: dict[str, str] = {}
+    if distribution != FIRST_PARTY:
+        hashes |= _recorded_files(distribution)
+    for module in modules:
+        path = Path(str(module.__file__)).resolve()
+        # Ours import nothing from beside them; looking would cost every run a while.
+        files = own_files(path) if distribution == FIRST_PARTY else source_files(path)
+        hashes |= file_hashes(files, folder_beside(path))
+    return combined_hash(hashes)
+
+
+def _recorded_files(distribution: str) -> Iterator[tuple[str, str]]:
+    """Yield the files that an installer recorded for a distribution, with hashes.
+
+    Python files are read, for they may have been edited; of others the recorded hash counts.
+    """
     try:
-        text = metadata.distribution(distribution).read_text("direct_url.json")
+        files = metadata.distribution(distribution).files or ()
     except metadata.PackageNotFoundError:
-        return False
-    return text is not None and bool(json.loads(text).get("dir_info", {}).get("editable"))
-
-
-def _package_files(distribution: str, packages: set[str]) -> Iterator[Path]:
-    for package in sorted(packages):
-        file = getattr(sys.modules.get(package), "__file__", None)
-        if file is not None:
-            # Ours import nothing from beside them; looking would cost every run a while.
-            find = own_files if distribution == FIRST_PARTY else source_files
-            yield from find(Path(file).resolve())
-
-
-def hash_files(files: Iterable[Path]) -> str:
-    """Return a hash of the names and contents of files."""
-    digest = hashlib.sha256()
+        return
     for file in files:
-        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()[:12]
+        folder = file.parts[0]
+        is_link = file.suffix == ".pth" or file.name.startswith("__editable__")
+        if file.hash is None or is_link or folder == ".." or folder.endswith(".dist-info"):
+            continue
+        path = Path(str(file.locate()))
+        content = file.hash.value
+        if file.suffix == ".py":
+            with suppress(OSError):
+                content = _content_hash(path.read_bytes())
+        yield file.as_posix(), content
+
+
+def decisive_versions(code: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of code's names and versions that belongs into a key.
+
+    The framework's own version is left out: its files are all that counts.
+    """
+    return {
+        name: version.rpartition("+")[2] if name.split("/")[0] == FIRST_PARTY else version
+        for name, version in code.items()
+    }
+
+
+def without_hash(version: str) -> str:
+    """Return the version itself, such as 0.3 of ``0.3+1f2e...``; empty if it is a hash only."""
+    return "" if version.startswith("sha256:") else version.rpartition("+")[0] or version
+
+
+def describe_change(name: str, before: str | None, after: str | None) -> str:
+    """Return how code differs, on one line: ``acme 0.3 -> 0.4``."""
+    if before is None or after is None:
+        known = without_hash(before or after or "")
+        return f"{name} {known}".strip() + (" is new" if before is None else " is no longer used")
+    old, new = without_hash(before), without_hash(after)
+    if old != new:
+        return f"{name} {old} -> {new}"
+    return f"{name} {new} changed (same version)" if new else f"{name} changed"
+
+
+def file_hashes(files: Iterable[Path], base: Path) -> dict[str, str]:
+    """Return a hash of each file's content, by its path below ``base``."""
+    return {f.relative_to(base).as_posix(): _content_hash(f.read_bytes()) for f in files}
+
+
+def _content_hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def combined_hash(hashes: Mapping[str, str]) -> str:
+    """Return one hash of the names and contents of files."""
+    text = "".join(f"{name}\0{content}\0" for name, content in sorted(hashes.items()))
+    return _content_hash(text.encode("utf-8", "surrogateescape"))[:12]
 
 
 def source_files(path: Path) -> list[Path]:
@@ -73,7 +179,7 @@ def source_files(path: Path) -> list[Path]:
             continue
         found.add(file)
         # Whatever is installed there has a version of its own.
-        if beside not in _installed_folders():
+        if beside not in installed_folders():
             for name in _imported_names(file):
                 module = beside / f"{name}.py"
                 left += [module] if module.is_file() else (beside / name).rglob("*.py")
@@ -103,5 +209,8 @@ def _imported_names(file: Path) -> Iterator[str]:
             yield node.module.split(".")[0]
 
 
-def _installed_folders() -> set[Path]:
-    return {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib", "stdlib")}
+@cache
+def installed_folders() -> frozenset[Path]:
+    """Return the folders of installed packages and of Python's own modules."""
+    names = ("purelib", "platlib", "stdlib")
+    return frozenset(Path(sysconfig.get_path(name)).resolve() for name in names)

@@ -44,12 +44,18 @@ class RunProgress:
         How many cells the run has.
     n_finished, n_failed : int
         How many of them have succeeded, and how many have failed.
+    n_reused : int
+        How many of those that succeeded were there before, in this run or in another.
+    notes : tuple[str, ...]
+        What is reused, and whose change makes cells run again, a line each.
     """
 
     name: str
     n_cells: int
     n_finished: int = 0
     n_failed: int = 0
+    n_reused: int = 0
+    notes: tuple[str, ...] = ()
 
 
 @frozen

@@ -5,7 +5,9 @@ from functools import cache
 from importlib import metadata
 from os import PathLike
 from pathlib import Path
+from types import ModuleType
 
+import pluggy
 from attrs import frozen
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -15,6 +17,7 @@ from bdes_framework._internal.text import did_you_mean, one_line, quoted
 from bdes_framework.errors import ConfigError, Mistake, PluginError
 from bdes_framework.plugin import discovery
 from bdes_framework.plugin.config_values import structure
+from bdes_framework.plugin.fingerprint import plugin_code
 from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.plugin.registry import PluginStatus, Registry
 
@@ -108,7 +111,20 @@ def _load(choice: _Choice) -> Plugins:
     statuses, hooks = discovery.load(candidates, choice.disabled, registry)
     for requirement in choice.required:
         _check_required(requirement, statuses)
-    return Plugins(statuses, registry, hooks, reload=(_load_once, (choice,)))
+    return Plugins(statuses, registry, hooks, _code(statuses, hooks), (_load_once, (choice,)))
+
+
+def _code(
+    statuses: Sequence[PluginStatus], hooks: pluggy.PluginManager
+) -> dict[str, tuple[str, str]]:
+    """Return the name and the version of each loaded plugin's code, by the plugin's name."""
+    code: dict[str, tuple[str, str]] = {}
+    for status in statuses:
+        if status.state == "loaded":
+            plugin: object = hooks.get_plugin(status.name)
+            named = plugin.__name__ if isinstance(plugin, ModuleType) else type(plugin).__module__
+            code[status.name] = plugin_code(status, named)
+    return code
 
 
 @cache

@@ -1,17 +1,37 @@
-"""Import of plugins that are not installed: modules by name, files and folders by path."""
+"""Import of plugins that are not installed: modules by name, files and folders by path.
+
+They are compiled from source, never from bytecode: that of a file of the same size and time may
+be another file's. What is imported is what was hashed, however late it is imported.
+"""
 
 import hashlib
 import importlib
 import importlib.util
 import re
 import sys
-from importlib.machinery import PathFinder
+from collections.abc import Iterable
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    PathFinder,
+    SourceFileLoader,
+)
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import PluginError
-from bdes_framework.plugin.fingerprint import folder_beside, hash_files, own_files, source_files
+from bdes_framework.plugin.fingerprint import (
+    ChangedCodeError,
+    combined_hash,
+    file_hashes,
+    folder_beside,
+    installed_folders,
+    own_files,
+    source_files,
+)
 
 _helper_folders: set[Path] = set()
 """The folders put on the path because a local plugin stands in them."""
@@ -19,9 +39,25 @@ _helper_folders: set[Path] = set()
 _helper_versions: dict[str, str] = {}
 """The hash of each helper module's files, as of when a plugin that imports it was loaded."""
 
+_source_folders: set[Path] = set()
+"""The folders whose modules are compiled from source."""
+
+_source_hashes: dict[Path, str] = {}
+"""The hash of each file of a local plugin, as of when the plugin was loaded."""
+
+
+def source_version(path: Path) -> str:
+    """Return a hash of a local plugin's files, helpers included."""
+    return "sha256:" + combined_hash(file_hashes(source_files(path), folder_beside(path)))
+
 
 def import_module(name: str) -> ModuleType:
     """Import a module by its name; if there is none, raise with how to name a file."""
+    outermost = name.partition(".")[0]
+    if outermost not in sys.modules:
+        found = PathFinder.find_spec(outermost)
+        if found is not None and found.origin is not None and found.has_location:
+            _compile_from_source(Path(found.origin).resolve())
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -41,11 +77,17 @@ def import_file(path: Path, name: str, version: str) -> ModuleType:
         return sys.modules[module_name]
     is_package = path.name == "__init__.py"
     spec = importlib.util.spec_from_file_location(
-        module_name, path, submodule_search_locations=[str(path.parent)] if is_package else None
+        module_name,
+        path,
+        loader=_SourceLoader(module_name, str(path)) if path.suffix == ".py" else None,
+        submodule_search_locations=[str(path.parent)] if is_package else None,
     )
     if spec is None or spec.loader is None:
         raise PluginError(f"{quoted(path.name)} is not a Python file")
     _make_helpers_importable(path)
+    _compile_from_source(path)
+    if source_version(path) != version:
+        raise ChangedCodeError(f"{quoted(path.name)} changed while it was loaded; try again")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
     try:
@@ -54,6 +96,49 @@ def import_file(path: Path, name: str, version: str) -> ModuleType:
         del sys.modules[module_name]
         raise
     return module
+
+
+class _SourceLoader(SourceFileLoader):
+    """Compiles a module from its source; raises if that is not what was hashed."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        source = self.get_data(path)
+        hashed = _source_hashes.get(Path(path).resolve())
+        if hashed is not None and hashlib.sha256(source).hexdigest() != hashed:
+            name = quoted(Path(path).name)
+            raise ChangedCodeError(f"{name} changed after its plugin was loaded; run again")
+        code: CodeType = self.source_to_code(source, path)
+        return code
+
+
+def _compile_from_source(path: Path) -> None:
+    """Compile a local module or package, and what it imports from beside it, from source."""
+    folder = folder_beside(path)
+    if folder in installed_folders():
+        return
+    files = source_files(path)
+    hashes = file_hashes(files, folder)
+    _source_hashes.update({folder / name: hashed for name, hashed in hashes.items()})
+    _add_source_folders({folder, *(file.parent for file in files)})
+
+
+def _add_source_folders(folders: Iterable[Path]) -> None:
+    new = set(folders) - _source_folders
+    _source_folders.update(new)
+    if _source_finder not in sys.path_hooks:
+        sys.path_hooks.insert(0, _source_finder)
+    for known in list(sys.path_importer_cache) if new else ():
+        if Path(known).resolve() in new:
+            del sys.path_importer_cache[known]
+
+
+def _source_finder(folder: str) -> FileFinder:
+    """Find modules in a folder of local plugins: an entry of ``sys.path_hooks``."""
+    if Path(folder).resolve() not in _source_folders:
+        raise ImportError("not a folder of local plugins", path=folder)
+    extensions = (ExtensionFileLoader, EXTENSION_SUFFIXES)
+    return FileFinder(folder, extensions, (_SourceLoader, SOURCE_SUFFIXES))
 
 
 def _make_helpers_importable(path: Path) -> None:
@@ -78,7 +163,7 @@ def _make_helpers_importable(path: Path) -> None:
                 f"imports {name!r} from beside it, but another plugin's helper has that name:"
                 f" {quoted(str(origin), 200)}; rename one"
             )
-        version = hash_files(files)
+        version = combined_hash(file_hashes(files, folder))
         if name in sys.modules and _helper_versions.get(name, version) != version:
             raise PluginError(
                 f"imports {name!r} from beside it, which changed after this process had imported"

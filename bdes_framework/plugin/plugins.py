@@ -36,6 +36,11 @@ from bdes_framework.interfaces import (
 from bdes_framework.model.instance import Problem
 from bdes_framework.plugin.config_types import TableType
 from bdes_framework.plugin.config_values import references_in, structure
+from bdes_framework.plugin.fingerprint import (
+    ChangedCodeError,
+    describe_change,
+    framework_code,
+)
 from bdes_framework.plugin.registry import Entry, PluginStatus, Registry
 
 _PROTOCOLS: Mapping[Kind, type] = {
@@ -59,11 +64,13 @@ class Plugins:
         statuses: Sequence[PluginStatus],
         registry: Registry,
         hooks: pluggy.PluginManager,
+        code: Mapping[str, tuple[str, str]],
         reload: tuple[Callable[..., "Plugins"], tuple[object, ...]],
     ) -> None:
         self._statuses = tuple(statuses)
         self._registry = registry
         self._hooks = hooks
+        self._code = code
         self._reload = reload
 
     def __reduce__(self) -> tuple[Callable[..., "Plugins"], tuple[object, ...]]:
@@ -165,6 +172,29 @@ class Plugins:
         if mistakes:
             raise ConfigError(mistakes, place)
         return entry, config
+
+    def code_of(self, entry: Entry, config: AttrsInstance) -> dict[str, str]:
+        """Return the names and versions of the code of an entry and of all it references."""
+        name, version = self._code[entry.plugin]
+        code = {name: version}
+        for kind, reference, _ in references_in(TableType(type(config)), config, ""):
+            code |= self.code_of(*self.resolve(kind, reference))
+        return code
+
+    @cached_property
+    def _loaded_code(self) -> dict[str, str]:
+        return {**framework_code(), **dict(self._code.values())}
+
+    def check_code(self, expected: Mapping[str, str]) -> None:
+        """Raise ChangedCodeError unless the code loaded here is what is expected."""
+        for name, version in expected.items():
+            loaded = self._loaded_code.get(name)
+            if loaded != version:
+                change = describe_change(name, version, loaded)
+                raise ChangedCodeError(
+                    f"a worker has other code than the run began with: {change};"
+                    " run the same command to go on"
+                )
 
     def _entry_of_config(self, kind: Kind, config: type[AttrsInstance]) -> Entry:
         for entry in self.entries(kind):

@@ -13,6 +13,7 @@ from bdes_framework.errors import BdesError
 from bdes_framework.experiment.cell import Cell
 from bdes_framework.experiment.file import Experiment
 from bdes_framework.experiment.replay import ReplayError, experiment_of, replay_cell
+from bdes_framework.experiment.reuse import code_changes
 from bdes_framework.report.data import RunData
 from bdes_framework.report.labels import Row
 from bdes_framework.simulation.loop import Trace
@@ -64,11 +65,14 @@ def replay_trajectories(
     finished = [cell for cell in data.cells if cell.error is None]
     stored = {(r.environment, r.policy, r.horizon, r.replication): r for r in finished}
     known = data.run.keys()
-    cells = [cell for cell in loaded.cells if cell.key in known and _place(cell) in stored]
-    if not cells:
+    same_place = [cell for cell in loaded.cells if _place(cell) in stored]
+    cells = [cell for cell in same_place if cell.key in known]
+    if not cells or len(cells) < len(same_place):
+        changes = "; ".join(code_changes(data.resolved["versions"], loaded.versions))
+        what = f"code has changed ({changes})" if changes else "the experiment file has changed"
+        n = len(same_place) - len(cells)
         trajectories.reasons.append(
-            "the experiment file, or the version of some plugin, is no longer what this run was"
-            " made with"
+            one_line(f"{what} since this run was made: {n:,} cells are not played again", 1000)
         )
     chosen = wanted(cells)
     end = time.monotonic() + seconds

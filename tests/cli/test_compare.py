@@ -106,7 +106,7 @@ def test_differences_of_the_setup_are_reported(folder: Path) -> None:
     assert done.exit_code == 0
     assert "different seeds, so replications are not paired" in done.stderr
     assert "the runs differ in reveal_lam" in done.stderr
-    assert "different versions" in done.stderr
+    assert "other code in the second run: bdes-framework 0.1.0 -> 0.0.1" in done.stderr
     assert all(line.rstrip().endswith(" -") for line in done.stdout.splitlines()[1:])
 
 

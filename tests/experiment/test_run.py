@@ -99,18 +99,6 @@ def test_another_experiments_folder_raises(folder: Path) -> None:
     assert dump(folder / "run") == before
 
 
-def test_new_plugin_version_gets_its_own_folder(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(folder)
-    first = run_experiment("demo.toml").folder
-    assert first == run_experiment("demo.toml").folder
-    write_plugin(folder, ("zeros", "ones"))
-    second = run_experiment("demo.toml").folder
-    assert second != first
-    assert not {row[0] for row in dump(first)} & {row[0] for row in dump(second)}
-
-
 def test_folder_with_other_files_raises(folder: Path) -> None:
     (folder / "notes").mkdir()
     (folder / "notes" / "experiment.toml").write_text("not a run")

@@ -25,7 +25,7 @@ def test_report_is_written_again_at_its_path(plain: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "n_runs"),
     [
-        ("run experiment.toml --out new --engine serial --report", 1),
+        ("run experiment.toml --out new --engine serial --no-reuse --report", 1),
         ("report run --paths 1", 1),
         ("plot run --chart regret -o x.svg", 1),
         ("compare run run", 2),

@@ -163,7 +163,7 @@ def test_replay_shows_only_what_is_the_run_s(
     data.cells = [evolve(cell, total_mean=-1.0) for cell in data.cells]
     local_modules = replay(hostile_data)
     for paths, reason in (
-        (other_file, "no longer what this run was made with"),
+        (other_file, "the experiment file has changed since this run was made"),
         (replay(data), "earned something else"),
         (local_modules, "--experiment"),
     ):

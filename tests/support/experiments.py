@@ -118,8 +118,9 @@ def write_experiment(folder: Path, *changes: tuple[str, str], text: str = FILE) 
 
 
 def run_demo(folder: Path, out: str = "run", **options: Any) -> Run:
-    """Run ``demo.toml`` in this process; return the run."""
-    return run_experiment(folder / "demo.toml", out=folder / out, **{"engine": "serial"} | options)
+    """Run ``demo.toml`` in this process, every cell anew; return the run."""
+    given: dict[str, Any] = {"engine": "serial", "reuse": False, **options}
+    return run_experiment(folder / "demo.toml", out=folder / out, **given)
 
 
 def dump(folder: Path) -> Dump:

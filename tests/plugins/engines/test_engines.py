@@ -73,19 +73,24 @@ time.sleep(0.05 if (here / 'dawdle').exists() else 0)
 """
     write_slow_policy(tmp_path, note)
     experiment = load_experiment(sweep)
-    reference = dump(run_experiment(experiment, out=tmp_path / "serial", engine="serial").folder)
+    reference = dump(
+        run_experiment(experiment, out=tmp_path / "serial", reuse=False, engine="serial").folder
+    )
     assert len(reference) == 120
     shuffled = list(experiment.cells)
     random.Random(3).shuffle(shuffled)
     again = evolve(experiment, cells=tuple(shuffled))
-    in_any_order = run_experiment(again, out=tmp_path / "shuffled", engine="serial")
+    in_any_order = run_experiment(again, out=tmp_path / "shuffled", reuse=False, engine="serial")
     assert dump(in_any_order.folder) == reference
     assert not workers_seen(tmp_path)
     (tmp_path / "dawdle").touch()
     seen: set[int] = set()
     for engine in (PROCESSES, DASK):
         out = tmp_path / str(engine["use"])
-        assert dump(run_experiment(experiment, out=out, engine=engine).folder) == reference
+        assert (
+            dump(run_experiment(experiment, out=out, reuse=False, engine=engine).folder)
+            == reference
+        )
         assert len(workers_seen(tmp_path) - seen) == 2
         seen = workers_seen(tmp_path)
 
@@ -178,7 +183,9 @@ def test_killed_runs_end_with_the_same_bits(sweep: Path, tmp_path: Path, times: 
     assert progress == sorted(progress), "a finished cell was lost"
     assert 0 < progress[-1] < 120
     subprocess.run(command, check=True, capture_output=True)
-    whole = run_experiment(load_experiment(sweep), out=tmp_path / "whole", engine="serial").folder
+    whole = run_experiment(
+        load_experiment(sweep), out=tmp_path / "whole", reuse=False, engine="serial"
+    ).folder
     assert dump(out) == dump(whole)
 
 
@@ -353,10 +360,15 @@ def test_lost_scheduler_raises_in_one_line(
 
 @pytest.mark.slow
 def test_existing_scheduler_is_used(sweep: Path, tmp_path: Path) -> None:
-    whole = dump(run_experiment(sweep, out=tmp_path / "serial", engine="serial").folder)
+    whole = dump(
+        run_experiment(sweep, out=tmp_path / "serial", reuse=False, engine="serial").folder
+    )
     with Client(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as own:
         engine = {"use": "dask", "address": own.scheduler_info()["address"]}
-        assert dump(run_experiment(sweep, out=tmp_path / "run", engine=engine).folder) == whole
+        assert (
+            dump(run_experiment(sweep, out=tmp_path / "run", reuse=False, engine=engine).folder)
+            == whole
+        )
 
 
 @pytest.mark.slow
