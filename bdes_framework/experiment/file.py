@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from bdes_framework._internal.files import parse_toml, read_text
 from bdes_framework._internal.seeding import N_SEEDS
@@ -126,7 +126,8 @@ def build_experiment(file: Path, text: str, tables: Mapping[str, object]) -> Exp
     config, mistakes = _structured(tables, str(file))
     malformed = {_malformed_part(mistake) for mistake in mistakes}
     base = file.resolve().parent
-    plugins = load_plugins(config.plugins, base=base)
+    plugins, wrong_plugins = _loaded_plugins(config.plugins, base)
+    mistakes += wrong_plugins
     builder = _CellBuilder(config, plugins, str(file), base)
     cells = builder.cells()
     mistakes += [
@@ -151,6 +152,26 @@ def build_experiment(file: Path, text: str, tables: Mapping[str, object]) -> Exp
         text=text,
         file=file,
     )
+
+
+def _loaded_plugins(config: PluginsConfig, base: Path) -> tuple[Plugins, list[Mistake]]:
+    """Load the plugins; return them with the mistakes of their table: names, and local modules."""
+    mistakes: list[Mistake] = []
+    try:
+        plugins = load_plugins(config, base=base)
+    except ConfigError as error:
+        # Loaded without what is wrong, so that the other mistakes of the file are found too.
+        mistakes += error.mistakes
+        wrong = {mistake.path for mistake in mistakes}
+        known = [n for i, n in enumerate(config.disabled) if f"plugins.disabled[{i}]" not in wrong]
+        plugins = load_plugins(evolve(config, disabled=tuple(known), required=()), base=base)
+    local = plugins.statuses[len(plugins.statuses) - len(config.modules) :]
+    mistakes += [
+        Mistake(f"plugins.modules[{index}]", f"{quoted(module)} failed to load: {status.reason}")
+        for index, (module, status) in enumerate(zip(config.modules, local, strict=True))
+        if status.state == "failed"
+    ]
+    return plugins, mistakes
 
 
 _REQUIRED_LISTS: Mapping[str, object] = {"horizons": [], "environments": [], "policies": []}

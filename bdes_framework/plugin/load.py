@@ -69,7 +69,7 @@ def load_plugins(
     Raises
     ------
     ConfigError
-        If ``config`` is malformed.
+        If ``config`` is malformed, or nothing has a name that is disabled.
     PluginError
         If something required is missing, too old, disabled or failed.
 
@@ -134,14 +134,16 @@ def _load_once(choice: _Choice) -> Plugins:
 
 
 def _check_disabled(names: Sequence[str], candidates: Sequence[discovery.Candidate]) -> None:
-    """Raise if a disabled name looks like a misspelling of a plugin that is there."""
-    known: dict[str, str] = {canonicalize_name(c.name): c.name for c in candidates}
-    known |= {c.distribution: c.distribution for c in candidates}
-    for name in names:
-        hint = did_you_mean(canonicalize_name(name), known)
-        if canonicalize_name(name) not in known and hint:
-            message = f"no plugin is called {quoted(name)}.{hint}"
-            raise ConfigError([Mistake("plugins.disabled", message)])
+    """Raise ConfigError with every disabled name that no plugin and no distribution has."""
+    known = {canonicalize_name(c.name) for c in candidates} | {c.distribution for c in candidates}
+    mistakes = []
+    for index, name in enumerate(names):
+        plain = canonicalize_name(name)
+        if plain not in known:
+            message = f"no plugin is called {quoted(name)}.{did_you_mean(plain, sorted(known))}"
+            mistakes.append(Mistake(f"plugins.disabled[{index}]", message))
+    if mistakes:
+        raise ConfigError(mistakes)
 
 
 def _check_required(text: str, statuses: Sequence[PluginStatus]) -> None:

@@ -268,3 +268,18 @@ def test_other_errors_of_a_factory_are_left(folder: Path, raised: str) -> None:
     imported = ("import hookimpl", "import InvalidValueError, hookimpl")
     write_plugin(folder, ("return First()", f"raise {raised}"), imported)
     assert len(load(folder).cells) == 6
+
+
+def test_modules_that_fail_and_unknown_disabled_names_are_mistakes(folder: Path) -> None:
+    """An error of the file, whether or not it uses what failed; told with all other mistakes."""
+    (folder / "broken.py").write_text("import a_library_nobody_has")
+    plugins = 'modules = ["mine.py", "broken.py", "./none.py"]\ndisabled = ["bdes_noise", "nobody"]'
+    found = mistakes(folder, ('modules = ["mine.py"]', plugins), ("lam = 0.3", "lam = 3"))
+    assert [mistake.path for mistake in found] == [
+        "plugins.disabled[1]",
+        "plugins.modules[1]",
+        "plugins.modules[2]",
+        "environments[0]",
+    ]
+    assert "'broken.py' failed to load: ModuleNotFoundError: No module named" in str(found[1])
+    assert "'./none.py' failed to load: cannot read './none.py': No such file" in str(found[2])

@@ -150,9 +150,12 @@ def test_disabled_plugin_is_not_imported(install: Install) -> None:
 
 
 def test_disabled_name_that_is_misspelt_or_absent() -> None:
-    with pytest.raises(ConfigError, match="Did you mean 'bdes-environments'"):
-        load_plugins(disabled=["bdes_enviroments"])
-    load_plugins(disabled=["something-not-installed-here"])
+    with pytest.raises(ConfigError) as caught:
+        load_plugins(disabled=["bdes_enviroments", "bdes-framework", "nowhere"])
+    misspelt, absent = map(str, caught.value.mistakes)
+    assert misspelt.startswith("plugins.disabled[0]: no plugin is called 'bdes_enviroments'.")
+    assert "Did you mean 'bdes-environments'?" in misspelt
+    assert absent == "plugins.disabled[2]: no plugin is called 'nowhere'."
 
 
 def test_disabling_all_of_ours_leaves_nothing() -> None:
