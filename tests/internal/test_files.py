@@ -73,6 +73,8 @@ def test_replace_text_names_the_missing_folder(tmp_path: Path) -> None:
         (b"\xff", read_text, "is not UTF-8"),
         (b"[1]", read_json, "is not a JSON object"),
         (b"{", read_json, "is not valid JSON"),
+        (b"[" * 100_000, read_json, "is not valid JSON"),
+        (b'{"a": ' + b"[" * 150 + b"]" * 150 + b"}", read_json, "nested more than 100 deep"),
         (b" " * (MAX_BYTES + 1), read_json, "larger than 16 MiB"),
         (None, read_toml, "No such file"),
     ],

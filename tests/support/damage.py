@@ -12,6 +12,8 @@ from typing import Any
 from bdes_framework.experiment.database import checksum
 from bdes_framework.experiment.store import DATABASE
 
+TABLES = ("meta", "cells", "plan", "checkpoints", "benchmarks", "timings")
+
 
 def change_value(folder: Path, column: str) -> None:
     """Change one bit or digit of a column, such as ``cells.means``, in its table's first row."""
@@ -47,55 +49,49 @@ def plant_journal(database: Path, victim: Path) -> None:
     journal.write_bytes(content)
 
 
-HOSTILE = [
-    *(None, "", "x" * 5000, "\x1b[31m", "</script>", "[" * 5000, "NaN", "constructor"),
-    *('{"a": [1e999, -1e400]}', '{"a": ' + "9" * 400 + "}", "{}", "null", '{"lam": "x"}'),
-    *(0, -1, 1, 7, 10**12, 10**18, 2**63 - 1, -(2**63)),
-    *(math.inf, -math.inf, 1e308, -1e308, 1e99, 5e-324, -0.0, 0.5),
-    *(b"", b"x", bytes(8), bytes(40), b"\xff" * 40, bytes(800)),
-    *(struct.pack("<5d", *row) for row in ((1e308,) * 5, (math.nan,) * 5, (-1e99, 1e99, 0, 0, 0))),
-    *(struct.pack("<5q", *row) for row in ((1, 2, 3, 4, 10), (2**62,) * 5, (-1, 1, 1, 1, 8))),
-]
-"""Values that somebody could put into a row."""
-
-COLUMNS = {
-    "meta": ("name", "value"),
-    "cells": (
-        *("key", "rewards", "means", "states", "counts"),
-        *("basis", "diagnostics", "error", "details"),
-    ),
-    "plan": ("key", "environment", "policy", "horizon", "replication"),
-    "checkpoints": ("horizon", "rounds"),
-    "benchmarks": ("key", "totals", "upper_bound", "error"),
-    "timings": ("seconds", "finished"),
+HOSTILE: dict[str, list[object]] = {
+    "TEXT": [
+        *("", "x" * 5000, "\x1b[31m", "</script>", "[" * 5000, "NaN", "{}", "null"),
+        *('{"a": [1e999, -1e400]}', '{"a": ' + "9" * 400 + "}", '{"a": "b"}', "2026-11-18T99"),
+    ],
+    "INTEGER": [0, -1, 1, 7, 10, 50, 10**12, 10**18, 2**63 - 1, -(2**63)],
+    "REAL": [math.inf, -math.inf, 1e308, -1e308, 1e99, 5e-324, -0.0, 0.5, -3.0],
+    "BLOB": [
+        *(b"", b"x", bytes(8), bytes(40), b"\xff" * 40, bytes(800)),
+        *(struct.pack("<5d", *row) for row in ((1e308,) * 5, (math.nan,) * 5, (5e-324,) * 5)),
+        *(struct.pack("<5d", *row) for row in ((-1e99, 1e99, 0, 0, 0), (1, 2, 3, math.inf, 4))),
+        *(struct.pack("<5q", *row) for row in ((1, 2, 3, 4, 10), (2**62,) * 5, (5, 4, 3, 2, 1))),
+        *(struct.pack("<2q", *row) for row in ((10, 0), (-40, 50), (50, 0), (0, 0))),
+    ],
 }
+"""Values that somebody could put into a row, by the type of its column."""
 
 
 def forge_values(folder: Path, rng: Random) -> str:
-    """Put hostile values into some rows, with checksums that fit; return what was done.
-
-    A value that the table's types do not allow is left out.
-    """
+    """Put hostile values into some rows, with checksums that fit; return what was done."""
     done = []
     with closing(sqlite3.connect(folder / DATABASE)) as connection:
         for _ in range(rng.choice((1, 1, 2, 5))):
-            table = rng.choice([*COLUMNS])
-            column, value = rng.choice(COLUMNS[table]), rng.choice(HOSTILE)
-            all_rows = rng.random() < 0.5
-            with suppress(sqlite3.Error), connection:
-                rows = connection.execute(f"SELECT rowid FROM {table}").fetchall()
-                for rowid in rows if all_rows else rng.sample(rows, min(1, len(rows))):
+            table = rng.choice(TABLES)
+            columns = connection.execute(f"PRAGMA table_info({table})").fetchall()
+            _, column, kind, *_ = rng.choice(columns)
+            value = rng.choice(HOSTILE[kind])
+            rows = connection.execute(f"SELECT rowid FROM {table}").fetchall()
+            chosen = rows if rng.random() < 0.5 else rng.sample(rows, 1)
+            # Keys are unique: that of one row is changed, the others stay.
+            with suppress(sqlite3.IntegrityError), connection:
+                for rowid in chosen:
                     change = f"UPDATE {table} SET {column} = ? WHERE rowid = ?"
                     connection.execute(change, (value, *rowid))
-                    done.append(f"{table}.{column} = {value!r:.60}")
+                done.append(f"{len(chosen)} {table}.{column} = {value!r:.60}")
         with connection:
             _seal(connection)
-    return ", ".join(sorted(set(done)))
+    return ", ".join(done)
 
 
 def _seal(connection: sqlite3.Connection) -> None:
     """Give all rows checksums that fit."""
-    for table in COLUMNS:
+    for table in TABLES:
         for row in connection.execute(f"SELECT rowid, * FROM {table}").fetchall():
             values = checksum(table, row[1:-1]), row[0]
             connection.execute(f"UPDATE {table} SET checksum = ? WHERE rowid = ?", values)
