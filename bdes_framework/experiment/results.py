@@ -15,7 +15,7 @@ from bdes_framework._internal.files import check_no_link, read_json, read_text
 from bdes_framework._internal.text import one_line, quoted
 from bdes_framework.errors import BdesError, ConfigError, StoreError
 from bdes_framework.experiment.cell import CellResult
-from bdes_framework.experiment.database import DamagedError
+from bdes_framework.experiment.database import DamagedError, checksum
 from bdes_framework.experiment.store import PlannedCell, Store, benchmark_key, open_store
 from bdes_framework.experiment.summary import CellSummary, Result, summarise
 from bdes_framework.interfaces import relative_gap
@@ -32,6 +32,7 @@ COLUMNS = (*_PLACE, "total_reward", "total_mean", "regret", "error", "diagnostic
 MAX_RESOLVED_BYTES = 128 * 1024 * 1024
 """The largest resolved config that is read; 100,000 arms take 6 MB."""
 
+_FILES = ("experiment.toml", "resolved.json")
 _INTEGERS = ("seed", "replications", "reveal_lam", "reveal_replenishing_arm")
 
 
@@ -356,6 +357,8 @@ class RunOverview:
         Numbers of all cells, of finished ones, and of those among them that failed.
     finished : str
         When the last cell finished (ISO 8601); empty if none has.
+    has_checksums : bool
+        Whether damage to its rows can be noticed: not in runs of the first format.
     version : str
         The version of the framework; empty if it is not known.
     """
@@ -365,6 +368,7 @@ class RunOverview:
     n_finished: int
     n_failed: int
     finished: str
+    has_checksums: bool
     version: str
 
 
@@ -372,12 +376,34 @@ def run_overview(folder: Path) -> RunOverview:
     """Return the overview of a run; raise StoreError if it is none or cannot be read."""
     with closing(open_store(folder, create=False, check=False)) as store:
         name = store.meta("name") or folder.name
-        counts = store.counts()
+        counts = (*store.counts(), store.has_checksums)
     try:
         version = read_resolved(folder)["versions"].get("bdes-framework", "")
     except StoreError:
         version = ""
     return RunOverview(name, *counts, version)
+
+
+def note_files(store: Store, folder: Path) -> None:
+    """Save checksums of a run's files in its database, where :func:`find_damage` finds them."""
+    for name in _FILES:
+        store.set_meta(f"checksum of {name}", _file_checksum(folder / name))
+
+
+def changed_files(store: Store, folder: Path) -> Iterator[str]:
+    """Yield the names of a run's files that are not as they were written."""
+    for name in _FILES:
+        known = store.meta(f"checksum of {name}")
+        if known is not None and known != _file_checksum(folder / name):
+            yield name
+
+
+def _file_checksum(path: Path) -> str:
+    check_no_link(path)
+    try:
+        return checksum(path.name, [path.read_bytes()]).hex()
+    except OSError:
+        return ""
 
 
 def find_damage(folder: Path) -> list[str]:
@@ -389,6 +415,7 @@ def find_damage(folder: Path) -> list[str]:
         with closing(open_store(folder, create=False)) as store:
             found = [f"the database: {line}" for line in store.integrity()]
             found += [f"{kind} {quoted(key)}" for kind, key in store.damage()]
+            found += [f"file {quoted(name)}" for name in changed_files(store, folder)]
         if not found:
             with load_run(folder) as run:
                 found += run.unreadable()

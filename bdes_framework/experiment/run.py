@@ -32,7 +32,7 @@ from bdes_framework.experiment.cell import (
 )
 from bdes_framework.experiment.failures import explained
 from bdes_framework.experiment.file import Experiment, load_experiment
-from bdes_framework.experiment.results import Run, load_run
+from bdes_framework.experiment.results import Run, load_run, note_files
 from bdes_framework.experiment.reuse import RUNS, changes, reuse_cells
 from bdes_framework.experiment.store import DATABASE, LOCK, Store, benchmark_key, locked, open_store
 from bdes_framework.interfaces import Benchmark, Kind, Reference
@@ -180,6 +180,7 @@ def _write_description(store: Store, folder: Path, experiment: Experiment) -> No
     }
     replace_text(folder / "experiment.toml", experiment.text)
     replace_text(folder / "resolved.json", json.dumps(resolved, indent=2, default=as_json))
+    note_files(store, folder)
     store.set_meta("name", experiment.config.name)
     store.set_meta("identity", identity)
 

@@ -13,6 +13,7 @@ import numpy as np
 from attrs import frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.files import parse_json
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import StoreError
 from bdes_framework.experiment.cell import Cell, CellResult
@@ -224,9 +225,20 @@ class Store:
         rows = self._rows("SELECT key FROM cells WHERE (error != '') = ?", failed)
         return {key for (key,) in rows}
 
+    def _versions(self, hashed: object, text: str) -> dict[str, str]:
+        try:
+            found = parse_json(text)
+        except ValueError:
+            found = {"": None}
+        versions = {name: version for name, version in found.items() if isinstance(version, str)}
+        self._require(len(versions) == len(found), "code", hashed)
+        return versions
+
     def code_of_specs(self) -> dict[str, dict[str, str]]:
         """Return the names and versions of the code that finished cells were made by, by spec."""
-        codes = {hashed: json.loads(text) for hashed, text in self._checked_rows("code", "")}
+        codes = {
+            hashed: self._versions(hashed, text) for hashed, text in self._checked_rows("code", "")
+        }
         query = "SELECT spec, code FROM provenance JOIN cells USING (key)"
         return {spec: codes.get(code, {}) for spec, code in self._rows(query)}
 
@@ -326,8 +338,8 @@ class Store:
         return [] if found == ["ok"] else found
 
     def damage(self) -> Iterator[tuple[str, object]]:
-        """Yield kind and key of every damaged row: what is not as it was written."""
-        for table, kind in _KINDS.items():
+        """Yield kind and key of every row that is not as it was written, where that is known."""
+        for table, kind in _KINDS.items() if self.has_checksums else ():
             for _, row, is_sound in self._all_rows(table):
                 if not is_sound:
                     yield kind, row[1 if table == "plan" else 0]

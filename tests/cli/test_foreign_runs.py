@@ -3,13 +3,15 @@
 import json
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from bdes_framework.experiment.store import DATABASE
 from tests.support.command import bdes, fails, prints
-from tests.support.damage import change_value
+from tests.support.damage import change_value, seal
 from tests.support.experiments import changed, run_demo, write_experiment
 from tests.support.reports import SMALL
 
@@ -108,7 +110,7 @@ def test_verify_names_what_is_damaged(foreign: Path, column: str) -> None:
 def test_verify_of_what_cannot_be_opened(foreign: Path) -> None:
     assert "is not a run" in fails("verify", str(foreign.parent))
     (foreign / "resolved.json").write_text("{")
-    assert "resolved.json': is not valid JSON" in bdes("verify", str(foreign)).stdout
+    assert "damaged: file 'resolved.json'\n" in bdes("verify", str(foreign)).stdout
     (foreign / DATABASE).write_bytes(b"no database " * 1000)
     done = bdes("verify", str(foreign))
     assert (done.returncode, "it is damaged" in done.stdout) == (1, True)
@@ -145,3 +147,13 @@ def test_runs_shows_dates_failures_versions(foreign: Path) -> None:
 def test_runs_reads_no_results(foreign: Path) -> None:
     change_value(foreign, "cells.means")
     assert " 4/4 " in prints("runs", str(foreign.parent))
+
+
+def test_a_hostile_neighbour_costs_only_its_cells(foreign: Path) -> None:
+    with closing(sqlite3.connect(foreign / DATABASE)) as connection, connection:
+        connection.execute("UPDATE code SET versions = '[['")
+        seal(connection)
+    write_experiment(foreign.parent, text=SMALL)
+    done = bdes("run", "demo.toml", "--out", "next", cwd=foreign.parent)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    assert "no damage in 4 cells" in prints("verify", "next", cwd=foreign.parent)

@@ -9,7 +9,7 @@ import pytest
 
 from bdes_framework import load_run
 from bdes_framework.experiment.store import DATABASE
-from tests.support.command import bdes, fails
+from tests.support.command import bdes, fails, prints
 
 FIRST_FORMAT = Path(__file__).parents[1] / "support" / "first_format"
 
@@ -33,6 +33,8 @@ def test_runs_of_the_first_format_are_read(old_run: Path) -> None:
     assert (shown.returncode, "8 of 8 cells" in shown.stdout) == (1, True)  # one policy failed
     for command in (("report", "--paths", "1"), ("export",), ("compare", str(old_run))):
         assert bdes(command[0], str(old_run), *command[1:]).returncode == 0
+    assert "made before there were checksums" in prints("verify", str(old_run))
+    assert "8/8" in prints("runs", str(old_run.parent))
     assert (old_run / DATABASE).read_bytes() == before
 
 

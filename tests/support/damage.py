@@ -12,7 +12,7 @@ from typing import Any
 from bdes_framework.experiment.database import checksum
 from bdes_framework.experiment.store import DATABASE
 
-TABLES = ("meta", "cells", "plan", "checkpoints", "benchmarks", "timings")
+TABLES = ("meta", "cells", "plan", "checkpoints", "benchmarks", "timings", "code", "provenance")
 
 
 def change_value(folder: Path, column: str) -> None:
@@ -85,11 +85,11 @@ def forge_values(folder: Path, rng: Random) -> str:
                     connection.execute(change, (value, *rowid))
                 done.append(f"{len(chosen)} {table}.{column} = {value!r:.60}")
         with connection:
-            _seal(connection)
+            seal(connection)
     return ", ".join(done)
 
 
-def _seal(connection: sqlite3.Connection) -> None:
+def seal(connection: sqlite3.Connection) -> None:
     """Give all rows checksums that fit."""
     for table in TABLES:
         for row in connection.execute(f"SELECT rowid, * FROM {table}").fetchall():
