@@ -6,17 +6,26 @@ import os
 import pickle
 import shutil
 import sys
+from collections.abc import Iterator
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 import bdes_framework
-from bdes_framework import Kind, PluginError, Run, load_experiment, load_plugins, load_run
+from bdes_framework import (
+    Kind,
+    PluginError,
+    Run,
+    load_experiment,
+    load_plugins,
+    load_run,
+)
 from bdes_framework.experiment.cell import execute
-from bdes_framework.plugin import fingerprint
+from bdes_framework.plugin import fingerprint, local_files
 from tests.support.command import bdes, prints
 from tests.support.experiments import (
     GOOD,
@@ -50,14 +59,18 @@ class Played:
 
 
 @pytest.fixture
-def played(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Played:
+def played(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
     """Count the cells of ``mine``, in the folder ``runs`` below the experiment's."""
     # Of one size and second, an installed module would be taken for its former self.
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.chdir(folder)
     found = Played(folder)
     write_plugin(folder, ("pass", found.noted("mine")))
-    return found
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(local_files, "_helper_folders", set())
+    monkeypatch.setattr(local_files, "_helper_versions", {})
+    yield found
+    sys.modules.pop("helper_of_reuse", None)
 
 
 def run(**options: Any) -> Run:
@@ -224,27 +237,74 @@ def test_bytecode_of_local_files_is_not_trusted(
     write_plugin(folder, arm, ("import numpy", "import helper_of_reuse\nimport numpy"))
     (folder / "helper_of_reuse.py").write_text("ARM = 0")
     before = (folder / "helper_of_reuse.py").stat()
-    try:
-        first = run().cells()
-        sys.modules.pop("helper_of_reuse")
-        (folder / "helper_of_reuse.py").write_text("ARM = 1")
-        os.utime(folder / "helper_of_reuse.py", ns=(before.st_atime_ns, before.st_mtime_ns))
-        monkeypatch.setattr("bdes_framework.plugin.local_files._helper_versions", {})
-        second = run().cells()
-    finally:
-        sys.modules.pop("helper_of_reuse", None)
+    first = run().cells()
+    sys.modules.pop("helper_of_reuse")  # as in a new process
+    local_files._helper_versions.clear()
+    (folder / "helper_of_reuse.py").write_text("ARM = 1")
+    os.utime(folder / "helper_of_reuse.py", ns=(before.st_atime_ns, before.st_mtime_ns))
+    second = run().cells()
     assert first[0].total_mean != second[0].total_mean
     assert second[0].total_mean == pytest.approx(3.0)
 
 
-def test_worker_refuses_code_changed_since(folder: Path, played: Played) -> None:
+@pytest.mark.parametrize("name", ["mine.py", "helper_of_reuse.py"])
+def test_worker_refuses_code_changed_since(folder: Path, played: Played, name: str) -> None:
+    write_plugin(folder, ("pass", f"{played.noted('mine')}\n        import helper_of_reuse"))
+    (folder / "helper_of_reuse.py").write_text("")
     experiment = load_experiment("demo.toml")
     job = pickle.dumps((partial(execute, experiment.plugins), experiment.cells[0]))
-    write_plugin(folder, ("pass", f"{played.noted('mine')} # new"))
-    do, cell = pickle.loads(job)
+    with (folder / name).open("a") as file:
+        file.write("# edited")
+    if name != "mine.py":  # imported late, in the process that has the plugin already
+        with pytest.raises(PluginError, match="changed after its plugin was loaded"):
+            execute(experiment.plugins, experiment.cells[0])
+    played.count()
+    do, cell = pickle.loads(job)  # as in a worker, which loads plugins anew
     with pytest.raises(PluginError, match="other code than the run began with: local file mine"):
         do(cell)
     assert played.count() == {}
+
+
+def test_edit_while_a_run_goes_on_stops_it(
+    folder: Path, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_WORTH_SECONDS", "_WARM_UP_SECONDS"):
+        monkeypatch.setattr(f"bdes_engines.processes.{name}", 0.0)
+    experiment = load_experiment("demo.toml")
+    write_plugin(folder, ("pass", played.noted("new")))
+    with mock.patch("bdes_framework.cli.run.load_experiment", return_value=experiment):
+        done = bdes("run", "demo.toml", "--out", "run", "--workers", "2", cwd=folder)
+    assert done.returncode == 1
+    assert "bdes: error: a worker has other code" in done.stderr
+    assert "new" not in played.count()
+    assert len(load_run("run").cells()) < 6
+
+
+def test_installed_files_are_hashed(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python files by content, others by what the installer recorded; commands do not count."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    record = "bdes_acme.py,sha256=a,1\ndata.bin,sha256={},1\n../../bin/x,sha256={},1\nno.py,,\n"
+
+    def code(source: str, *hashes: str) -> str:
+        reinstalled(install, source, "0.3")
+        (info,) = Path(sys.path[0]).glob("*.dist-info")
+        (info / "RECORD").write_text(record.format(*hashes))
+        (info.parent / "data.bin").touch()
+        plugins = load_plugins()
+        return plugins.code_of(*plugins.resolve(Kind.POLICY, "acme"))["bdes-acme"]
+
+    source = good_plugin("acme")
+    first = code(source, "b", "c")
+    assert code(source, "b", "d") == first
+    assert len({first, code(source, "e", "c"), code(source + "# edited", "b", "c")}) == 3
+
+
+def test_report_names_code_that_changed(folder: Path, played: Played) -> None:
+    run_demo(folder)
+    write_plugin(folder, ("zeros", "ones"))
+    prints("report", "run", "--experiment", "demo.toml", cwd=folder)
+    page = (folder / "run" / "report.html").read_text()
+    assert "code has changed (local file mine changed) since this run was made: 6 cells" in page
 
 
 def test_every_numeric_module_is_in_the_key() -> None:
