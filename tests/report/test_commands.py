@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bdes_framework._internal import files as files_module
 from bdes_framework.experiment.store import Store
 from tests.support.command import bdes
 from tests.support.reports import make_run
@@ -44,7 +45,7 @@ def test_cells_and_files_are_read_once(
 
         return read_counted
 
-    for owner, name in ((Store, "result"), (Path, "read_text"), (Path, "read_bytes")):
+    for owner, name in ((Store, "result"), (files_module, "_content")):
         monkeypatch.setattr(owner, name, counted(getattr(owner, name)))
     assert bdes(*command.split(), cwd=tmp_path).returncode == 0
     cells = {key: n for key, n in reads.items() if isinstance(key, str)}
