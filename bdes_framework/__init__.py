@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import HasBenchmark as HasBenchmark
     from bdes_framework.interfaces import HasDiagnostics as HasDiagnostics
     from bdes_framework.interfaces import HasInstance as HasInstance
+    from bdes_framework.interfaces import JobFailure as JobFailure
     from bdes_framework.interfaces import Kind as Kind
     from bdes_framework.interfaces import NoiseModel as NoiseModel
     from bdes_framework.interfaces import NoiseModelRef as NoiseModelRef
@@ -147,8 +148,8 @@ _HOMES = {
     "fitting.goodness": "GoodnessOfFit",
     "interfaces": "AnytimePlanner Benchmark BuildContext Diagnostics DiagnosticValue Engine"
     " EngineRef Environment EnvironmentRef FusedEnvironment FusedPolicy HasBenchmark"
-    " HasDiagnostics HasInstance Kind NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef"
-    " Policy PolicyContext PolicyRef Reference",
+    " HasDiagnostics HasInstance JobFailure Kind NoiseModel NoiseModelRef Outcome Plan Planner"
+    " PlannerRef Policy PolicyContext PolicyRef Reference",
     "model.affine": "AffineEffect add_pull effect_of_arms repeat_effect repeat_weights state_decay",
     "model.compiling": "compiled",
     "model.hull": "hull_of_arms pareto_arms",

@@ -7,7 +7,7 @@ go in and out, a block of pulls at a time; shapes are written beside every array
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Annotated, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Annotated, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from attrs import AttrsInstance, field, frozen
@@ -267,17 +267,43 @@ JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
 
 
+@frozen
+class JobFailure(Generic[JobT]):
+    """A job that an engine has no result of, and why.
+
+    Parameters
+    ----------
+    job : JobT
+        The job.
+    reason : str
+        What happened, on one line, such as "took longer than 30 s (timeout)".
+    """
+
+    job: JobT
+    reason: str
+
+
 @runtime_checkable
 class Engine(Protocol):
     """Runs independent jobs: in this process, in other processes or on a cluster."""
 
-    def run(self, jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]) -> Iterator[ResultT]:
+    def run(
+        self, jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]
+    ) -> Iterator[ResultT | JobFailure[JobT]]:
         """Yield ``execute(job)`` once for each job, in any order, as results come in.
 
         Jobs are picklable, and so is ``execute``, which never raises for a failed job: it
-        returns a result that says so. A job may have a ``cost`` attribute (expected
-        pulls) for the engine to balance work by. A job whose worker died every time it was
-        tried is left out.
+        returns a result that says so. What it raises all the same, ``run`` raises.
+
+        A job may have attributes that an engine heeds if it can:
+
+        - ``cost: float``: expected pulls, to balance work by.
+        - ``timeout: float | None``: seconds it may take. Then its worker is killed, and a
+          :class:`JobFailure` yielded.
+        - ``isolate: bool``: it runs code that may end its process, so run it in a worker. A job
+          whose worker died is tried again; after some times a :class:`JobFailure` is yielded.
+
+        Closing the iterator ends all that was started.
         """
 
 

@@ -1,9 +1,12 @@
 """``bdes run``, ``bdes check``: run an experiment, or only check its file."""
 
+import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 
 import click
 from rich.console import Console
@@ -50,22 +53,49 @@ def run(
         table = dict(chosen) if isinstance(chosen, Mapping) else {"use": chosen}
         chosen = {**table, "workers": workers}
     try:
-        finished = _run_with_progress(
-            experiment, folder, chosen, retry_failed=retry_failed, reuse=not no_reuse
-        )
+        with _signals_stop():
+            finished = _run_with_progress(
+                experiment, folder, chosen, retry_failed=retry_failed, reuse=not no_reuse
+            )
     except ChangedCodeError as error:
         echo(f"bdes: error: {error}", err=True)
         sys.exit(1)
-    except KeyboardInterrupt:
-        echo(f"\nbdes: stopped; finished cells are in {folder}", err=True)
-        echo("run the same command to go on", err=True)
-        sys.exit(130)
+    except KeyboardInterrupt as stop:
+        with suppress(OSError):  # of a terminal that hung up
+            echo(f"\nbdes: stopped; finished cells are in {folder}", err=True)
+            echo("run the same command to go on", err=True)
+        sys.exit(128 + (stop.number if isinstance(stop, _Stopped) else signal.SIGINT))
     with finished:
         data = RunData(finished) if report else None
         status = show_run(finished, data.cells if data else None)
         if data:
             write_report(data, experiment=experiment)
     sys.exit(status)
+
+
+class _Stopped(KeyboardInterrupt):
+    """A signal that asks the run to stop, as Ctrl-C does."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+@contextmanager
+def _signals_stop() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP stop the run, unless they are ignored, as under nohup."""
+    numbers = [signal.SIGTERM, signal.SIGHUP]
+    ours = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, _stop)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise _Stopped(number)
 
 
 def _rounded(number: float) -> str:

@@ -35,6 +35,7 @@ MAX_LABEL_LENGTH = 200
 MAX_CELLS = 1_000_000
 MAX_CHECKPOINTS = 10_000
 MAX_HORIZON = 10**12
+MAX_TIMEOUT = 10**7
 MIN_VALUES = {"seed": 0, "replications": 1, "checkpoints": 2}
 
 
@@ -65,6 +66,8 @@ class ExperimentConfig:
         The planner that computes the best sequence; with false, regret is absent.
     engine : engine
         The engine that runs the cells.
+    timeout : float | None
+        Seconds that a cell or a benchmark may take before it is ended; no limit by default.
     plugins : table
         Plugins to disable, to require, or to load from local files.
     """
@@ -80,6 +83,7 @@ class ExperimentConfig:
     reveal_replenishing_arm: bool = False
     benchmark: PlannerRef | Literal[False] = "certified"
     engine: EngineRef = "processes"
+    timeout: float | None = None
     plugins: PluginsConfig = field(factory=PluginsConfig)
 
 
@@ -412,6 +416,9 @@ def _value_mistakes(config: ExperimentConfig) -> list[Mistake]:
         for index, horizon in enumerate(config.horizons)
         if not _is_horizon(horizon)
     ]
+    if config.timeout is not None and not 0 < config.timeout <= MAX_TIMEOUT:
+        what = f"must be above 0 and at most {MAX_TIMEOUT:,} seconds, got {config.timeout:g}"
+        mistakes.append(Mistake("timeout", what))
     horizons = list(filter(_is_horizon, config.horizons))
     if len(set(horizons)) < len(horizons):
         mistakes.append(Mistake("horizons", "names a horizon twice"))

@@ -7,7 +7,7 @@ that they use has changed. Hooks are called here, in the parent process.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from os import PathLike
@@ -35,7 +35,7 @@ from bdes_framework.experiment.file import Experiment, load_experiment
 from bdes_framework.experiment.results import Run, load_run, note_files
 from bdes_framework.experiment.reuse import RUNS, changes, reuse_cells
 from bdes_framework.experiment.store import DATABASE, LOCK, Store, benchmark_key, locked, open_store
-from bdes_framework.interfaces import Benchmark, Kind, Reference
+from bdes_framework.interfaces import Benchmark, JobFailure, Kind, Reference
 from bdes_framework.plugin.fingerprint import ChangedCodeError, decisive_versions
 from bdes_framework.plugin.hookspecs import FinishedCell, RunProgress
 from bdes_framework.plugin.plugins import Plugins
@@ -43,22 +43,46 @@ from bdes_framework.plugin.registry import FIRST_PARTY
 from bdes_framework.simulation.loop import log_checkpoints
 from bdes_framework.simulation.regret import allowed_rounding, benchmark_of
 
-_WORKER_DIED = "its worker died every time it was tried"
+_NO_RESULT = "the engine returned no result"
 
 
-@frozen
-class BenchmarkJob:
-    """The job of planning the benchmark of one instance at one horizon."""
+@frozen(kw_only=True)
+class Job:
+    """What engines are given: see :class:`Engine` for what they may know of it.
+
+    Parameters
+    ----------
+    key : str
+        What it is called among the jobs of a run.
+    cell : Cell
+        The cell to simulate, or whose benchmark to plan.
+    cost : float
+        Expected cost in pulls.
+    isolate : bool
+        Whether it runs plugins of third parties.
+    timeout : float | None
+        How many seconds it may take.
+    """
 
     key: str
     cell: Cell
+    cost: float
+    isolate: bool
+    timeout: float | None
+
+
+@frozen(kw_only=True)
+class BenchmarkJob(Job):
+    """The job of planning the benchmark of one instance at one horizon."""
+
     planner: Reference
     code: Mapping[str, str]
     cost: float = 1e7
-    """Expected cost in pulls: about a second's worth."""
+    """About a second's worth."""
 
 
-JobT = TypeVar("JobT")
+JobT = TypeVar("JobT", bound=Job)
+LeftT = TypeVar("LeftT")
 JobResult = TypeVar("JobResult")
 
 
@@ -206,6 +230,8 @@ class _RunExecution:
     _plugins: Plugins
     _left: dict[str, list[Cell]] = field(init=False)
     progress: RunProgress = field(init=False)
+    _foreign: dict[int, bool] = field(factory=dict, init=False)
+    """Whether the parts of cells, by their id, run code of third parties."""
 
     def prepare(self, retry_failed: bool, folder: Path | None) -> tuple[str, ...]:
         """Find the cells that are left to run; return notes on what is reused and what is not.
@@ -254,10 +280,14 @@ class _RunExecution:
         on_start(self.progress.n_cells, self.progress.n_finished + self.progress.n_failed)
         self._plugins.announce("bdes_run_started", run=self.progress)
         left = self._left
-        for result in self._results([same[0] for same in left.values()], execute):
-            self._finish(self._take(left, result.key), result)
+        jobs = [self._cell_job(same[0]) for same in left.values()]
+        with closing(self._results(jobs, play_cell)) as results:
+            for result in results:
+                if isinstance(result, JobFailure):
+                    result = failed(result.job.key, result.reason, result.reason)
+                self._finish(self._take(left, result.key), result)
         for key, same in left.items():
-            self._finish(same, failed(key, _WORKER_DIED, _WORKER_DIED))
+            self._finish(same, failed(key, _NO_RESULT, _NO_RESULT))
         self._plan_benchmarks(retry_failed)
         self._fail_cells_above_bounds()
         self._store.forget_unplanned()
@@ -267,12 +297,15 @@ class _RunExecution:
         jobs = {job.key: job for job in self._benchmark_jobs(retry_failed)}
         total = len(jobs)
         self._on_benchmark(total, 0)
-        for planned in self._results(list(jobs.values()), plan_benchmark):
-            self._take(jobs, planned[0])
-            self._store.save_benchmark(*planned)
-            self._on_benchmark(total, total - len(jobs))
+        with closing(self._results(list(jobs.values()), plan_benchmark)) as results:
+            for result in results:
+                if isinstance(result, JobFailure):
+                    result = (result.job.key, None, result.reason)
+                self._take(jobs, result[0])
+                self._store.save_benchmark(*result)
+                self._on_benchmark(total, total - len(jobs))
         for key in jobs:
-            self._store.save_benchmark(key, None, _WORKER_DIED)
+            self._store.save_benchmark(key, None, _NO_RESULT)
 
     def _fail_cells_above_bounds(self) -> None:
         """Mark cells as failed whose expected reward exceeds their benchmark's upper bound."""
@@ -313,11 +346,29 @@ class _RunExecution:
 
     def _results(
         self, jobs: list[JobT], do: Callable[[Plugins, JobT], JobResult]
-    ) -> Iterator[JobResult]:
+    ) -> Generator[JobResult | JobFailure[JobT]]:
         if jobs:
             yield from self._plugins.engine(self._engine).run(jobs, partial(do, self._plugins))
 
-    def _take(self, left: dict[str, JobT], key: str) -> JobT:
+    def _cell_job(self, cell: Cell) -> Job:
+        uses = (Kind.ENVIRONMENT, cell.environment), (Kind.POLICY, cell.policy)
+        return Job(
+            key=cell.key,
+            cell=cell,
+            cost=cell.cost,
+            isolate=any(self._is_foreign(kind, part) for kind, part in uses),
+            timeout=self._experiment.config.timeout,
+        )
+
+    def _is_foreign(self, kind: Kind, part: Part) -> bool:
+        """Return whether building a part runs code of third parties."""
+        known = self._foreign.get(id(part))
+        if known is None:
+            used = self._plugins.distributions(kind, part.table)
+            known = self._foreign[id(part)] = not used <= {FIRST_PARTY}
+        return known
+
+    def _take(self, left: dict[str, LeftT], key: str) -> LeftT:
         """Remove a job from those left; raise ContractError if it is not among them."""
         if key not in left:
             raise ContractError(
@@ -348,6 +399,7 @@ class _RunExecution:
             return
         seen = set()
         bases = self._store.bases()
+        foreign = not self._plugins.distributions(Kind.PLANNER, planner) <= {FIRST_PARTY}
         for cell in self._experiment.cells:
             basis = bases.get(cell.key)
             key = benchmark_key(basis or "", cell.horizon)
@@ -356,8 +408,19 @@ class _RunExecution:
             seen.add(key)
             known = self._store.benchmark(key)
             if known is None or (retry_failed and known[2]):
-                code = {**cell.environment.code, **self._experiment.benchmark_code}
-                yield BenchmarkJob(key, cell, planner, code)
+                yield BenchmarkJob(
+                    key=key,
+                    cell=cell,
+                    planner=planner,
+                    code={**cell.environment.code, **self._experiment.benchmark_code},
+                    isolate=foreign or self._is_foreign(Kind.ENVIRONMENT, cell.environment),
+                    timeout=self._experiment.config.timeout,
+                )
+
+
+def play_cell(plugins: Plugins, job: Job) -> CellResult:
+    """Simulate a job's cell."""
+    return execute(plugins, job.cell)
 
 
 @working_folder_restored()

@@ -13,6 +13,7 @@ from bdes_framework.experiment.file import (
     MAX_CHECKPOINTS,
     MAX_HORIZON,
     MAX_LABEL_LENGTH,
+    MAX_TIMEOUT,
     MIN_VALUES,
     ExperimentConfig,
 )
@@ -46,6 +47,7 @@ _LIMITS: Mapping[str, Schema] = {
     "seed": {"minimum": MIN_VALUES["seed"], "maximum": N_SEEDS - 1},
     "name": {"maxLength": MAX_LABEL_LENGTH, "pattern": r"\S"},
     "checkpoints": {"minimum": MIN_VALUES["checkpoints"], "maximum": MAX_CHECKPOINTS},
+    "timeout": {"exclusiveMinimum": 0, "maximum": MAX_TIMEOUT},
     "horizons": {
         "items": {"type": "integer", "minimum": 1, "maximum": MAX_HORIZON},
         "minItems": 1,

@@ -33,16 +33,16 @@ else:
 
         The cache goes stale with the source of every compiled function it calls, in any file.
         Where nothing can be cached (no source file, nowhere to write), it is compiled anew in
-        every process.
+        every process. Other threads go on while it runs, so that Ctrl-C is heard.
         """
         try:
-            dispatcher: Any = numba.njit(cache=True)(function)
+            dispatcher: Any = numba.njit(cache=True, nogil=True)(function)
             if dispatcher is not function:  # as it is under NUMBA_DISABLE_JIT
                 dispatcher._cache = _Cache(dispatcher)
         # RuntimeError: numba found no place for a cache; OSError: it cannot read the source;
         # AttributeError: its cache is built differently. No cache is slow, a stale one wrong.
         except (RuntimeError, OSError, AttributeError):
-            dispatcher = numba.njit(function)
+            dispatcher = numba.njit(nogil=True)(function)
         return cast(F, dispatcher)
 
 
@@ -112,7 +112,7 @@ def _sources_stamp(function: FunctionType) -> str | None:
     if not all(files.values()):
         return None
     # Contents, not paths: a package that is moved is still the same.
-    parts = [*sorted(files.values()), *sorted(constants)]
+    parts = ["nogil", *sorted(files.values()), *sorted(constants)]
     digests = [hashlib.sha256(part.encode("utf-8", "surrogatepass")).digest() for part in parts]
     return hashlib.sha256(b"".join(digests)).hexdigest()
 

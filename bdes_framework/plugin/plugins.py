@@ -196,6 +196,14 @@ class Plugins:
                     " run the same command to go on"
                 )
 
+    def distributions(self, kind: Kind, ref: Reference) -> set[str]:
+        """Return the distributions that a reference and those inside it come from."""
+        entry, config = self.resolve(kind, ref)
+        found = {entry.distribution}
+        for inner_kind, inner, _ in references_in(TableType(type(config)), config, ""):
+            found |= self.distributions(inner_kind, inner)
+        return found
+
     def _entry_of_config(self, kind: Kind, config: type[AttrsInstance]) -> Entry:
         for entry in self.entries(kind):
             if entry.config is config:

@@ -4,14 +4,13 @@ A task sent to another process costs as much as thousands of pulls, so cheap job
 together; an expensive job travels alone and early, so that it does not hold up the end.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 JobT = TypeVar("JobT")
-ResultT = TypeVar("ResultT")
 
 BATCHES_PER_WORKER = 8
+"""Into how many batches for each worker the work is divided, so that all end together."""
 
 
 def cost_of(job: object) -> float:
@@ -19,10 +18,16 @@ def cost_of(job: object) -> float:
     return max(float(getattr(job, "cost", 1.0)), 1.0)
 
 
-def in_batches(jobs: Sequence[JobT], n_workers: int, most: float = math.inf) -> list[list[JobT]]:
-    """Return batches of jobs that cost at most their share and ``most``, or hold a single job."""
+def timeout_of(job: object) -> float | None:
+    """Return how many seconds a job may take; None if there is no limit."""
+    timeout: float | None = getattr(job, "timeout", None)
+    return timeout
+
+
+def in_batches(jobs: Sequence[JobT], n_workers: int) -> list[list[JobT]]:
+    """Return batches of jobs that cost at most their share, or hold a single job."""
     ordered = sorted(jobs, key=cost_of, reverse=True)
-    share = min(sum(map(cost_of, ordered)) / (n_workers * BATCHES_PER_WORKER), most)
+    share = sum(map(cost_of, ordered)) / (n_workers * BATCHES_PER_WORKER)
     batches: list[list[JobT]] = []
     current: list[JobT] = []
     cost = 0.0
@@ -33,8 +38,3 @@ def in_batches(jobs: Sequence[JobT], n_workers: int, most: float = math.inf) -> 
         current.append(job)
         cost += cost_of(job)
     return [*batches, current] if current else batches
-
-
-def run_batch(execute: Callable[[JobT], ResultT], batch: Sequence[JobT]) -> list[ResultT]:
-    """Run a batch's jobs one after another, in a worker."""
-    return [execute(job) for job in batch]

@@ -2,33 +2,32 @@
 
 import asyncio
 import logging
+import pickle
 import re
-import signal
-from collections.abc import Callable, Iterator, Sequence
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen, validators
 
-from bdes_engines.batches import JobT, ResultT, in_batches, run_batch
-from bdes_engines.guard import check_worker_start, exit_if_imported_by_worker
-from bdes_framework import BuildContext, InvalidValueError, PluginError
+from bdes_engines.batches import JobT, in_batches
+from bdes_engines.pool import MAX_WORKERS, Pool, ResultT
+from bdes_framework import BuildContext, InvalidValueError, JobFailure, PluginError
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
 _ADDRESS = r"(?:(?:tcp|tls|wss?)://)?(?:[^\s/:\[\]]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}"
 _LAST_PORT = 65_535
 _ANSWER_SECONDS = 10
-_LOCAL_CLUSTER = {
-    # Our own scheduler need not try a batch thrice: what it gives back is run again alone.
-    "distributed.scheduler.allowed-failures": 0,
-    # A worker that dies again while it comes back would be given up for good after 15 s.
-    "distributed.deploy.lost-worker-timeout": "1 day",
-    # Every worker calls this module's dask_setup, those that come back included.
-    "distributed.worker.preload": [__name__],
+_LOCAL_CLUSTER: Mapping[str, object] = {
+    # No pages about a cluster that lives inside this process for the length of a run.
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
 }
 
 
@@ -39,14 +38,14 @@ class DaskConfig:
     Parameters
     ----------
     address : str | None
-        An existing scheduler's address, such as ``tcp://10.0.0.5:8786``; by default a
-        cluster is started on this machine.
+        An existing scheduler's address, such as ``tcp://10.0.0.5:8786``; by default there
+        is one in this process, which nobody else can reach.
     workers : int
-        How many processes a cluster on this machine gets.
+        How many processes run cells if no address is given.
     """
 
     address: str | None = field(default=None)
-    workers: int = field(default=2, validator=validators.ge(1))
+    workers: int = field(default=2, validator=[validators.ge(1), validators.le(MAX_WORKERS)])
 
     @address.validator
     def _is_an_address(self, _: object, value: str | None) -> None:
@@ -66,18 +65,26 @@ class Dask:
     def __init__(self, config: DaskConfig) -> None:
         self._config = config
 
-    def run(self, jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]) -> Iterator[ResultT]:
+    def run(
+        self, jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]
+    ) -> Iterator[ResultT | JobFailure[JobT]]:
         """Yield each job's result as it comes."""
         from distributed.comm.core import CommClosedError
 
+        run = uuid.uuid4().hex
         with self._client() as client:
             address = client.scheduler_info()["address"]
+            connected = True
             try:
-                yield from _results(client, jobs, execute)
+                yield from _results(client, run, jobs, execute)
             except (CancelledError, CommClosedError):
+                connected = False
                 raise PluginError(
                     f"lost the Dask scheduler at {address!r}; run the same command to go on"
                 ) from None
+            finally:
+                if connected:
+                    client.run(_close_pools, run)
 
     @contextmanager
     def _client(self) -> Iterator["Client"]:
@@ -88,15 +95,16 @@ class Dask:
             with _silent_client(), _connected_client(self._config.address) as client:
                 yield client
             return
-        check_worker_start("dask")
+        # A scheduler inside this process: there is no port that another user could call.
         with (
             config.set(_LOCAL_CLUSTER),
             Client(
-                n_workers=self._config.workers,
-                threads_per_worker=1,
+                processes=False,
+                n_workers=1,
+                threads_per_worker=self._config.workers,
+                memory_limit=0,
                 # A port of its own: with None it would still ask for 8787, on every interface.
                 dashboard_address="127.0.0.1:0",
-                host="127.0.0.1",
             ) as client,
         ):
             yield client
@@ -114,32 +122,70 @@ def _silent_client() -> Iterator[None]:
 
 
 def _results(
-    client: "Client", jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]
-) -> Iterator[ResultT]:
+    client: "Client", run: str, jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]
+) -> Iterator[ResultT | JobFailure[JobT]]:
     from distributed import KilledWorker, as_completed
 
-    n_workers = max(len(client.scheduler_info()["workers"]), 1)
-    batches = in_batches(jobs, n_workers)
-    sent = {client.submit(run_batch, execute, b, pure=False): b for b in batches}
+    function = pickle.dumps(execute)
+    n_threads = max(sum(client.nthreads().values()), 1)
+
+    def submit(batch: Sequence[JobT]) -> "Future[bytes]":
+        return client.submit(_run_batch, run, function, pickle.dumps(batch), pure=False)
+
+    sent = {submit(batch): batch for batch in in_batches(jobs, n_threads)}
     suspects: list[JobT] = []
     for future in as_completed(sent):
         batch = sent.pop(future)  # what is let go is not computed again when a worker dies
         try:
-            results: list[ResultT] = future.result()
+            results = future.result()
         except KilledWorker:
             suspects += batch
             continue
-        yield from results
+        yield from pickle.loads(results)  # noqa: S301 (our own workers')
     # Dask blames everything a dead worker had in hand. Alone, only what kills is to blame.
     for job in suspects:
-        alone = client.submit(run_batch, execute, [job], pure=False)
-        with suppress(KilledWorker):
-            yield alone.result()[0]
+        try:
+            results = submit([job]).result()
+        except KilledWorker:
+            yield JobFailure(job, "its Dask worker died every time it was tried")
+        else:
+            yield from pickle.loads(results)  # noqa: S301
 
 
-def dask_setup(worker: object) -> None:
-    """Ignore Ctrl-C, which the parent handles: Dask calls this in each local worker."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+# -- in a Dask worker -----------------------------------------------------------------------
+
+_pools: dict[str, tuple[list[Pool[Any, Any]], list[Pool[Any, Any]]]] = {}
+"""For each run its pools of one process each: those that wait, and those at work."""
+
+_lock = threading.Lock()
+
+
+def _run_batch(run: str, execute: bytes, batch: bytes) -> bytes:
+    """Run a batch in a process of its own, which may die or be killed without harm to Dask."""
+    with _lock:
+        idle, busy = _pools.setdefault(run, ([], []))
+        pool = idle.pop() if idle else Pool[Any, Any](1, execute)
+        busy.append(pool)
+    try:
+        results = pickle.dumps(list(pool.run(pickle.loads(batch))))  # noqa: S301
+    except BaseException:
+        pool.close()
+        raise
+    else:
+        idle.append(pool)
+        return results
+    finally:
+        busy.remove(pool)
+
+
+def _close_pools(run: str) -> None:
+    """End what a run has started in this Dask worker."""
+    with _lock:
+        idle, busy = _pools.pop(run, ([], []))
+    for pool in busy:
+        pool.interrupt()
+    for pool in idle:
+        pool.close()
 
 
 def _connected_client(address: str) -> "Client":
@@ -173,5 +219,4 @@ def build(config: DaskConfig, context: BuildContext) -> Dask:
     """Build the engine; raise if Dask is not installed."""
     if find_spec("distributed") is None:
         raise PluginError("engine 'dask' needs Dask: install 'bdes-framework[dask]'")
-    exit_if_imported_by_worker()
     return Dask(config)
