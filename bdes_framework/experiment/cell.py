@@ -23,6 +23,7 @@ from bdes_framework.interfaces import Environment, HasBenchmark, HasInstance, Po
 from bdes_framework.model.instance import Problem
 from bdes_framework.plugin.fingerprint import ChangedCodeError, decisive_versions
 from bdes_framework.plugin.plugins import Plugins
+from bdes_framework.plugin.shared_functions import shared_functions_kept
 from bdes_framework.simulation.loop import Trace, log_checkpoints, simulate
 
 KEY_FORMAT = 2
@@ -164,11 +165,12 @@ def execute(plugins: Plugins, cell: Cell) -> CellResult:
     plugins.check_code(cell.code)
     begin = time.perf_counter()
     try:
-        environment = build_environment(plugins, cell)
-        checkpoints = log_checkpoints(cell.horizon, cell.checkpoints)
-        trace = play(plugins, cell, environment, checkpoints, keep=False)
-        basis = _basis(environment, cell)
-        diagnostics = _diagnostics_json(trace, plugins)
+        with shared_functions_kept(plugins.statuses):
+            environment = build_environment(plugins, cell)
+            checkpoints = log_checkpoints(cell.horizon, cell.checkpoints)
+            trace = play(plugins, cell, environment, checkpoints, keep=False)
+            basis = _basis(environment, cell)
+            diagnostics = _diagnostics_json(trace, plugins)
     except BaseException as error:  # whatever a plugin raises, sys.exit too, ends its own cell
         if is_interrupt(error) or isinstance(error, ChangedCodeError):
             raise
@@ -241,13 +243,14 @@ def missing_knowledge(plugins: Plugins, cell: Cell) -> str:
     """Return why a cell's policy needs more to be revealed to be built; empty if it does not."""
     hidden = [name for name in ("reveal_lam", "reveal_replenishing_arm") if not getattr(cell, name)]
     try:
-        environment = build_environment(plugins, cell)
-        try:
-            _build_policy(plugins, cell, environment)
-        except InvalidValueError as error:
-            knowing = evolve(cell, reveal_lam=True, reveal_replenishing_arm=True)
-            _build_policy(plugins, knowing, environment)
-            return f"{error}; or set {' and '.join(hidden)} to true"
+        with shared_functions_kept():
+            environment = build_environment(plugins, cell)
+            try:
+                _build_policy(plugins, cell, environment)
+            except InvalidValueError as error:
+                knowing = evolve(cell, reveal_lam=True, reveal_replenishing_arm=True)
+                _build_policy(plugins, knowing, environment)
+                return f"{error}; or set {' and '.join(hidden)} to true"
     except BaseException as error:
         if is_interrupt(error):
             raise

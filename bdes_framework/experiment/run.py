@@ -40,6 +40,7 @@ from bdes_framework.plugin.fingerprint import ChangedCodeError, decisive_version
 from bdes_framework.plugin.hookspecs import FinishedCell, RunProgress
 from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.plugin.registry import FIRST_PARTY
+from bdes_framework.plugin.shared_functions import shared_functions_kept
 from bdes_framework.simulation.loop import log_checkpoints
 from bdes_framework.simulation.regret import allowed_rounding, benchmark_of
 
@@ -428,9 +429,10 @@ def plan_benchmark(plugins: Plugins, job: BenchmarkJob) -> tuple[str, Benchmark 
     """Return the job's key, its benchmark if there is one, and the error of a plugin."""
     plugins.check_code(job.code)
     try:
-        environment = build_environment(plugins, job.cell)
-        checkpoints = log_checkpoints(job.cell.horizon, job.cell.checkpoints)
-        benchmark = benchmark_of(environment, checkpoints, plugins.planner(job.planner))
+        with shared_functions_kept(plugins.statuses):
+            environment = build_environment(plugins, job.cell)
+            checkpoints = log_checkpoints(job.cell.horizon, job.cell.checkpoints)
+            benchmark = benchmark_of(environment, checkpoints, plugins.planner(job.planner))
     except BaseException as error:
         if is_interrupt(error) or isinstance(error, ChangedCodeError):
             raise

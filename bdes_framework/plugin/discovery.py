@@ -21,6 +21,7 @@ from bdes_framework.errors import PluginError
 from bdes_framework.plugin.hookspecs import API_VERSION, PROJECT, HookSpecs
 from bdes_framework.plugin.local_files import import_file, import_module, source_version
 from bdes_framework.plugin.registry import FIRST_PARTY, PluginStatus, Registrar, Registry
+from bdes_framework.plugin.shared_functions import shared_functions_kept
 
 HOOK_NAMES = tuple(name for name in vars(HookSpecs) if name.startswith("bdes_"))
 
@@ -110,12 +111,14 @@ def load(
 def _load_one(
     candidate: Candidate, registrar: Registrar, registry: Registry, manager: pluggy.PluginManager
 ) -> None:
-    plugin = candidate.load()
+    with shared_functions_kept():
+        plugin = candidate.load()
     for name, known in manager.list_name_plugin():
         if known is plugin:
             raise PluginError(f"is the same object as plugin {name!r}, which is loaded already")
     _check_api_version(plugin)
-    _check_hooks(plugin, candidate.name).hook.bdes_register(registrar=registrar)
+    with shared_functions_kept():
+        _check_hooks(plugin, candidate.name).hook.bdes_register(registrar=registrar)
     manager.register(plugin, name=candidate.name)
     try:
         registry.add(registrar.entries)

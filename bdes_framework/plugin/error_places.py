@@ -17,7 +17,7 @@ def place_of(error: BaseException, statuses: Iterable[PluginStatus]) -> tuple[st
     """
     roots = dict(_roots(statuses))
     for file, line in reversed(list(_lines(error.__traceback__))):
-        status = plugin_of(file, roots)
+        status = _plugin_of(file, roots)
         if status is not None:
             shown = f"{one_line(Path(file).name)}:{line}"
             is_local = status.distribution.startswith("local ")
@@ -26,7 +26,16 @@ def place_of(error: BaseException, statuses: Iterable[PluginStatus]) -> tuple[st
     return None
 
 
-def plugin_of(file: str, roots: dict[Path, PluginStatus]) -> PluginStatus | None:
+def origin_of_file(file: str, statuses: Iterable[PluginStatus]) -> str:
+    """Return whose a source file is, such as ``acme 0.3``; empty if it is no plugin's."""
+    status = _plugin_of(file, dict(_roots(statuses))) if file else None
+    if status is None:
+        return ""
+    is_local = status.distribution.startswith("local ")
+    return f"{status.distribution} {one_line(Path(file).name)}" if is_local else status.origin
+
+
+def _plugin_of(file: str, roots: dict[Path, PluginStatus]) -> PluginStatus | None:
     """Return the plugin a source file belongs to: its own, or a module beside a local file."""
     path = Path(file)
     for parent in (path, *path.parents):

@@ -3,11 +3,13 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from attrs import frozen
 
 from bdes_framework import (
     BuildContext,
+    ConfigError,
     Engine,
     EngineRef,
     Kind,
@@ -139,3 +141,47 @@ def test_context_builds_every_kind() -> None:
     entry: Entry = registrar.entries[0]
     assert isinstance(plugins.engine("wrapper", inner="serial"), Engine)
     assert {*built, entry.kind.value} == {kind.value for kind in Kind}
+
+
+STEAL = "np.sqrt = lambda x: x * 0"
+
+
+@pytest.mark.parametrize("where", ["ask", "factory", "import"])
+def test_plugin_that_replaces_a_numpy_function(folder: Path, where: str) -> None:
+    """Its own cells fail, by name; those of others are what they would be without it."""
+    write_plugin(
+        folder,
+        ("return np.zeros(limit, dtype=np.int64)", "return np.array([int(np.sqrt(1.0))])"),
+        name="other",
+    )
+    second = ('use = "mine"', 'use = "mine"\n\n[[policies]]\nuse = "other"')
+    write_experiment(folder, second, ('"mine.py"', '"mine.py", "other.py"'))
+    with run_demo(folder, "plain") as run:
+        plain = [cell for cell in run.cells() if cell.policy == "other"]
+    original = np.sqrt
+    changes = {
+        "ask": ("        return np.zeros", f"        {STEAL}\n        return np.zeros"),
+        "factory": ("    return First()", f"    {STEAL}\n    return First()"),
+        "import": ("BDES_API_VERSION", f"{STEAL}\nBDES_API_VERSION"),
+    }
+    write_plugin(folder, changes[where])
+    if where == "import":
+        with pytest.raises(ConfigError, match=r"'mine\.py' failed to load: .*numpy\.sqrt"):
+            run_demo(folder)
+        assert np.sqrt is original
+        return
+    with run_demo(folder) as run:
+        mine = {str(cell.error) for cell in run.cells() if cell.policy == "mine"}
+        assert [cell for cell in run.cells() if cell.policy == "other"] == plain
+    (error,) = mine
+    assert error.startswith("ContractError: numpy.sqrt of this process, which all plugins share")
+    assert error.endswith("was replaced by local file mine.py; it was put back")
+    assert np.sqrt is original
+
+
+def test_numpy_error_handling_of_a_plugin_stays_its_own(folder: Path) -> None:
+    write_plugin(folder, ("        pass", "        np.seterr(all='raise')"))
+    before = np.geterr()
+    with run_demo(folder) as run:
+        assert [cell.error for cell in run.cells()] == [None] * 6
+    assert np.geterr() == before
