@@ -45,8 +45,17 @@ class Mistake:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
+_MAX_SHOWN = 20
+_MAX_LENGTH = 2_000
+
+
+def _shortened(text: str) -> str:
+    half = _MAX_LENGTH // 2
+    return text if len(text) <= _MAX_LENGTH else f"{text[:half]} … {text[-half:]}"
+
+
 class ConfigError(BdesError, ValueError):
-    """A configuration that cannot be used; lists every mistake found, not only the first.
+    """A configuration that cannot be used; has every mistake found, and shows the first 20.
 
     Attributes
     ----------
@@ -62,8 +71,8 @@ class ConfigError(BdesError, ValueError):
         super().__init__(mistakes, source)
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.source}: {mistake}" if self.source else str(mistake)
-            for mistake in self.mistakes
-        ]
+        before = f"{self.source}: " if self.source else ""
+        lines = [_shortened(f"{before}{mistake}") for mistake in self.mistakes[:_MAX_SHOWN]]
+        if more := len(self.mistakes) - len(lines):
+            lines.append(f"{before}and {more:,} more mistake{'s' if more > 1 else ''}")
         return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Callable, Iterator
@@ -14,6 +15,14 @@ from bdes_framework.errors import ConfigError, Mistake, StoreError
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 100
+MAX_KEY_PARTS = 32
+MAX_KEYS = 100_000
+"""Of a TOML file: the parts of all keys. tomllib takes about a kilobyte for each."""
+
+_STRING_OR_COMMENT = re.compile(
+    r'''(?sx) \#[^\n]*+ | """ (?:[^"\\]++ | \\. | "(?!""))*+ """"{0,2} | '{3} .*? '{3}'{0,2}
+    | " (?:[^"\\\n]++ | \\.)*+ " | ' [^'\n]*+ ' '''
+)
 
 
 def read_text(path: Path) -> str:
@@ -31,12 +40,26 @@ def read_toml(path: Path) -> dict[str, object]:
 
 def parse_toml(text: str, path: Path) -> dict[str, object]:
     """Return the tables of a TOML text; raise ConfigError, naming ``path``, if it is not valid."""
+    _check_keys(text, path)
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise _invalid(path, f"is not valid TOML: {error}") from None
     except ValueError:  # int(): tomllib lets it through
         raise _invalid(path, "has a number with too many digits") from None
+
+
+def _check_keys(text: str, path: Path) -> None:
+    """Raise if keys have so many parts that tomllib would need all memory for them."""
+    n = 0
+    for line in map(str.strip, _STRING_OR_COMMENT.sub("", text).split("\n")):
+        parts = max(piece.count(".") for piece in re.split(r"[=,\[\]{}]", line)) + 1
+        if parts > MAX_KEY_PARTS:
+            raise _invalid(path, f"has a key of {parts:,} parts; the maximum is {MAX_KEY_PARTS}")
+        is_heading = line.startswith("[") and line.endswith("]") and "," not in line
+        n += parts * (line.count("=") or is_heading)
+    if n > MAX_KEYS:
+        raise _invalid(path, f"has {n:,} parts of keys; the maximum is {MAX_KEYS:,}")
 
 
 def read_json(path: Path, limit: int = MAX_BYTES) -> dict[str, object]:

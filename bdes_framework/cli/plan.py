@@ -2,7 +2,7 @@
 
 import csv
 import json
-import tomllib
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from bdes_framework._internal.arrays import FloatArray
-from bdes_framework._internal.files import replace_file, replace_text
+from bdes_framework._internal.files import parse_toml, replace_file, replace_text
 from bdes_framework._internal.text import ascii_controls, one_line, quoted
 from bdes_framework.cli.options import PATH, fact_table
+from bdes_framework.errors import ConfigError
 from bdes_framework.experiment.arms import ArmsFile, read_arms
 from bdes_framework.model.instance import Instance
 from bdes_framework.planning import PlanReport, report_plan
@@ -27,7 +28,9 @@ _BARS = "▁▂▃▄▅▆▇█"
 _SHOWN_STATES = 50
 _BLOCK = 1 << 16
 _MAX_JSON_ROUNDS = 10_000_000
-_SECONDS = click.FloatRange(min=0, min_open=True)
+_SECONDS = click.FloatRange(min=0, max=1e9, min_open=True)
+_HORIZON = click.IntRange(min=1, max=10**15)
+"""Up to here floats count every round."""
 _SET_HELP = "A parameter of the planner, such as gap=1e-6."
 
 
@@ -37,7 +40,7 @@ _SET_HELP = "A parameter of the planner, such as gap=1e-6."
 @click.option("--b", "b", metavar="LIST", help="The end state of each arm, such as 0.1,1.")
 @click.option("--lam", type=float, help="How far one pull moves the state, from 0 to 1.")
 @click.option("--q0", type=float, help="The state at the first pull; 1 by default.")
-@click.option("--horizon", "-T", type=click.IntRange(min=1), required=True, help="How many pulls.")
+@click.option("--horizon", "-T", type=_HORIZON, required=True, help="How many pulls.")
 @click.option("--planner", default="certified", show_default=True, metavar="NAME")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=_SET_HELP)
 @click.option("--seconds", type=_SECONDS, help="Stop after about this long with the best plan.")
@@ -56,6 +59,8 @@ def plan(
         raise click.UsageError(f"--out must end in .csv or .json, got {quoted(out.name)}")
     if out is not None and out.suffix == ".json" and horizon > _MAX_JSON_ROUNDS:
         raise click.UsageError(f"JSON holds {_MAX_JSON_ROUNDS:,} rounds at most; write a .csv")
+    if seconds is not None and math.isnan(seconds):
+        raise click.UsageError("--seconds must be a number of seconds, got nan")
     known = ArmsFile([], []) if file is None else read_arms(file)
     instance = _instance(known, **flags)
     ref: dict[str, object] = {"use": planner, **_settings(settings)}
@@ -97,8 +102,8 @@ def _settings(pairs: tuple[str, ...]) -> dict[str, object]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         try:
-            found |= tomllib.loads(f"{key} = {value}") if equals else {}
-        except tomllib.TOMLDecodeError:
+            found |= parse_toml(f"{key} = {value}", Path("--set")) if equals else {}
+        except ConfigError:
             found |= {key: value}
         if not equals:
             raise click.UsageError(f"--set needs KEY=VALUE, got {quoted(pair)}")

@@ -294,7 +294,7 @@ def _starts(log: Log, coordinates: Coordinates) -> Iterator[tuple[FloatArray, in
         rates.append(rates[-1] / 10)
     for rate in [coordinates.lam.lam, *rates]:
         theta[-1] = logit(rate)
-        n_rows = max(_MIN_ROWS, 500 * log.n_arms, min(int(100 / rate), _MAX_FIRST_ROWS))
+        n_rows = max(_MIN_ROWS, 500 * log.n_arms, int(min(100 / float(rate), _MAX_FIRST_ROWS)))
         yield theta.copy(), n_rows
 
 

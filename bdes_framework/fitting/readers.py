@@ -328,7 +328,7 @@ def _parquet_chunks(table: _Table) -> Iterator[tuple[_Chunk, float]]:
                 values = [_python_values(batch.column(name), pa) for name in wanted]
                 yield _Chunk(range(done + 1, done + 1 + batch.num_rows), values), done / total
                 done += batch.num_rows
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError, OverflowError) as error:
         raise InvalidValueError(
             f"{table.name} is not a Parquet file: {quoted(str(error))}"
         ) from None

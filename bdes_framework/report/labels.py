@@ -28,6 +28,17 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
     return groups
 
 
+_INVISIBLE = "\u2060"
+_TAKEN_BY_JAVASCRIPT = frozenset(
+    {
+        *("constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable"),
+        *("toLocaleString", "toString", "valueOf", "__proto__"),
+        *("__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__"),
+    }
+)
+"""What every object of JavaScript's has: Vega, which looks names up in objects, stumbles on it."""
+
+
 def shown_names(labels: Iterable[str], limit: int = MAX_NAME) -> dict[str, str]:
     """Return what each label is shown as: at most about ``limit`` characters, no two alike.
 
@@ -35,7 +46,9 @@ def shown_names(labels: Iterable[str], limit: int = MAX_NAME) -> dict[str, str]:
     {'aaaaaaaaa': 'aaaa…', 'aaaaaaaa': 'aaaa… (2)', 'b': 'b'}
     """
     unique = list(dict.fromkeys(labels))
-    return dict(zip(unique, numbered(clipped(label, limit) for label in unique), strict=True))
+    names = [clipped(label, limit) for label in unique]
+    drawable = [name + _INVISIBLE if name in _TAKEN_BY_JAVASCRIPT else name for name in names]
+    return dict(zip(unique, numbered(drawable), strict=True))
 
 
 def numbered(names: Iterable[str]) -> list[str]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 
 from tests.support.command import bdes, fails, prints
@@ -112,6 +113,45 @@ def test_nul_in_a_path_is_a_wrong_request(folder: Path, arguments: tuple[str, ..
     done = bdes(*arguments, cwd=folder)
     assert "Traceback" not in done.stderr
     assert "NUL" in done.stderr or "null" in done.stdout + done.stderr
+
+
+ARMS = ("--r", "0.9,0.3", "--b", "0.1,1", "--lam", "0.3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("plan", *ARMS, "-T", str(10**24)), "is not in the range 1<=x<=1000000000000000"),
+        (("plan", *ARMS, "-T", "9", "--seconds", "inf"), "inf is not in the range"),
+        (("plan", *ARMS, "-T", "9", "--seconds", "nan"), "must be a number of seconds, got nan"),
+        (("plan", *ARMS, "-T", "9", "--set", f"{'a.' * 40_000}a=1"), "is not a parameter"),
+        (("plugins", "--module", f"./{'x' * 5_000}.py"), "File name too long"),
+        (("check", f"{'x' * 5_000}.toml"), "File name too long"),
+        (("fit", "/dev/zero"), "zero is a device: give a file or a pipe"),
+        (("fit", "damaged.parquet"), "damaged.parquet is not a Parquet file"),
+        (("fit", "log.csv", "--lam", "1e-320", "--lam-deviation", "1"), "lam"),
+    ],
+)
+def test_no_request_ends_in_a_traceback(
+    run: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    table = pyarrow.table({"arm": ["xyz", "b"], "reward": [1, 0]})
+    pyarrow.parquet.write_table(table, run / "damaged.parquet", compression="none")
+    content = (run / "damaged.parquet").read_bytes()
+    (run / "damaged.parquet").write_bytes(content.replace(b"xyz", b"\xff\xff\xff"))
+    done = bdes(*arguments, cwd=run)
+    assert "Traceback" not in done.stderr
+    assert message in done.stdout + done.stderr
+
+
+def test_names_that_javascript_objects_have_can_be_drawn(folder: Path) -> None:
+    label = ('use = "mine"', 'use = "mine"\nlabel = "constructor"')
+    environment = ('use = "bernoulli"', 'use = "bernoulli"\nlabel = "toString"')
+    write_experiment(folder, label, environment)
+    prints("run", "demo.toml", "--out", "one", cwd=folder)
+    flags = ("--chart", "regret", "--policy", "constructor", "-o", "x.svg")
+    assert "wrote x.svg" in prints("plot", "one", *flags, cwd=folder)
+    assert "constructor" in (folder / "x.svg").read_text()
 
 
 OUTPUT = [sys.executable, "-c", "from bdes_framework.cli import main; main()", "schema"]

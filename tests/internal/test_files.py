@@ -1,6 +1,7 @@
 """Files are read and written whole, with errors that name them."""
 
 import os
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,6 +71,10 @@ def test_replace_text_names_the_missing_folder(tmp_path: Path) -> None:
         (b"a = ", read_toml, "is not valid TOML"),
         (b"a = " + b"9" * 5000, read_toml, "too many digits"),
         (b"\xff", read_toml, "is not UTF-8"),
+        (b"a" + b".a" * 100_000 + b" = 1", read_toml, "has a key of 100,001 parts; the maximum"),
+        (b"[a" + b" . a" * 100_000 + b"]", read_toml, "has a key of 100,001 parts; the maximum"),
+        (b"x = {a" + b".'a'" * 100_000 + b" = 1}", read_toml, "has a key of 100,001 parts"),
+        (b"a.b.c = 1\n" * 40_000, read_toml, "has 120,000 parts of keys; the maximum"),
         (b"\xff", read_text, "is not UTF-8"),
         (b"[1]", read_json, "is not a JSON object"),
         (b"{", read_json, "is not valid JSON"),
@@ -87,6 +92,22 @@ def test_unreadable_files_are_named(
         file.write_bytes(content)
     with pytest.raises(ConfigError, match=f"in.toml: .*{message}"):
         read(file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"x = '{'a.' * 1000}' # {'a.' * 1000} don't",
+        f'x = "\\"{"a." * 1000}"\ny = 1.5',
+        f"x = '''{'a.' * 1000}\n'{'a.' * 1000}''''\ny = 1",
+        f'x = """{"a." * 1000}\n\\"""{"a." * 1000}""""\ny = 1',
+        f"x = [{'0.5, ' * 1000}]",
+        "x = [\n" + "    [\n        0.5,\n        0.6,\n    ],\n" * 30_000 + "]",
+    ],
+)
+def test_dots_in_values_are_no_parts_of_keys(tmp_path: Path, text: str) -> None:
+    (tmp_path / "in.toml").write_text(text)
+    assert read_toml(tmp_path / "in.toml") == tomllib.loads(text)
 
 
 @pytest.mark.parametrize(
