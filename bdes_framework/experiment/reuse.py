@@ -44,7 +44,11 @@ def reuse_cells(
     """
     notes: list[str] = []
     owner = folder.stat().st_uid
-    for path in list_runs(folder.resolve().parent):
+    try:
+        beside = list(list_runs(folder.resolve().parent))
+    except StoreError:  # a folder that may be written to, but not listed
+        beside = []
+    for path in beside:
         try:
             # In a shared folder, results that somebody else has put there do not count.
             if path == folder.resolve() or path.stat().st_uid != owner:
