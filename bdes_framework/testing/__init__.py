@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from bdes_framework.testing.checks import ConformanceSuite as ConformanceSuite
     from bdes_framework.testing.checks import Failure as Failure
     from bdes_framework.testing.checks import parametrize_with_checks as parametrize_with_checks
+    from bdes_framework.testing.engines import check_engine as check_engine
+    from bdes_framework.testing.engines import engine_checks as engine_checks
     from bdes_framework.testing.environments import check_environment as check_environment
     from bdes_framework.testing.environments import environment_checks as environment_checks
     from bdes_framework.testing.noise import check_noise_model as check_noise_model
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "checks": "Check ConformanceError ConformanceSuite Failure parametrize_with_checks",
+    "engines": "check_engine engine_checks",
     "environments": "check_environment environment_checks",
     "noise": "check_noise_model noise_model_checks",
     "planners": "check_planner planner_checks",

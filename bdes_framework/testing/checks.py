@@ -183,7 +183,8 @@ class ConformanceSuite(Generic[S]):
 
     Its methods are the functions of each kind: ``policy_checks`` and ``check_policy``,
     ``environment_checks`` and ``check_environment``, ``planner_checks`` and
-    ``check_planner``, ``noise_model_checks`` and ``check_noise_model``.
+    ``check_planner``, ``noise_model_checks`` and ``check_noise_model``, ``engine_checks`` and
+    ``check_engine``.
     """
 
     def __init__(self, kind: Kind) -> None:

@@ -38,6 +38,9 @@ def checks() -> list[kit.Check]:
         found += kit.environment_checks("bernoulli", plugins=PLUGINS, **parameters)
     for noise in NOISE + NARROW_AND_WIDE:
         found += kit.noise_model_checks(noise, plugins=PLUGINS)
+    found += kit.engine_checks("serial", plugins=PLUGINS)
+    found += kit.engine_checks("processes", plugins=PLUGINS, workers=2)
+    found += kit.engine_checks("dask", plugins=PLUGINS)
     for planner in names(Kind.PLANNER):
         found += kit.planner_checks(planner, plugins=PLUGINS)
     for name, parameters in CONFIGURATIONS:
@@ -56,5 +59,6 @@ def test_contract_is_kept(check: kit.Check) -> None:
 
 def test_no_plugin_is_left_out() -> None:
     assert names(Kind.ENVIRONMENT) == ["bernoulli"]
+    assert names(Kind.ENGINE) == ["serial", "processes", "dask"]
     assert set(names(Kind.NOISE_MODEL)) == {noise["use"] for noise in NOISE}
     assert set(names(Kind.POLICY)) == {name for name, _ in CONFIGURATIONS}

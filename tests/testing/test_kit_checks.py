@@ -15,12 +15,14 @@ PLUGINS = {
     Kind.ENVIRONMENT: load_subjects("broken_environments.py"),
     Kind.PLANNER: load_subjects("broken_planners.py"),
     Kind.NOISE_MODEL: load_subjects("broken_noise.py"),
+    Kind.ENGINE: load_subjects("broken_engines.py"),
 }
 CHECKS: dict[Kind, Callable[..., tuple[kit.Check, ...]]] = {
     Kind.POLICY: kit.policy_checks,
     Kind.ENVIRONMENT: kit.environment_checks,
     Kind.PLANNER: kit.planner_checks,
     Kind.NOISE_MODEL: kit.noise_model_checks,
+    Kind.ENGINE: kit.engine_checks,
 }
 
 
