@@ -62,11 +62,13 @@ def test_changed_package_makes_new_cells(folder: Path) -> None:
 
 def test_late_import_of_a_helper_in_workers(helped: Path) -> None:
     source = (helped / "mine.py").read_text().replace("import helper_of_mine\n", "")
-    # Two plays longer than 2 s are handed to workers.
-    late = (
-        "import helper_of_mine, os, pathlib, time; time.sleep(2.5);"
-        f" pathlib.Path({str(helped)!r}, f'{{os.getpid()}}.pid').touch(); return np.full"
-    )
+    late = f"""import helper_of_mine, os, pathlib, time
+        here = pathlib.Path({str(helped)!r})
+        (here / f'{{os.getpid()}}.pid').touch()
+        for _ in range(6000):  # until another worker plays the other cell
+            if len(list(here.glob('*.pid'))) == 2: break
+            time.sleep(0.01)
+        return np.full"""
     (helped / "mine.py").write_text(source.replace("return np.full", late))
     text = FILE.replace("[10, 50]", "[10]").replace("replications = 3", "replications = 2")
     (helped / "demo.toml").write_text(text)

@@ -86,21 +86,6 @@ def test_fused_rounds_equal_ask_and_tell(case: Case, noise: object) -> None:
 # -- one by one -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["ucb1", "discounted-ucb", "sliding-window-ucb", "aae"])
-def test_ties_go_to_the_lowest_arm(name: str) -> None:
-    arms = arms_played(build(name, 4, 8), np.zeros((8, 4)))
-    assert arms == [0, 1, 2, 3, 0, 1, 2, 3]
-
-
-def test_ucb1_returns_to_a_neglected_arm() -> None:
-    table = np.tile([1.0, 0.0], (2000, 1))
-    pulls = np.flatnonzero(np.array(arms_played(Ucb1(2, 2.0), table)) == 1)
-    # With n pulls of arm 1 it is due when 1 + sqrt(2 ln t/(t - n)) < sqrt(2 ln t/n).
-    for n, t in enumerate(pulls.tolist()[1:], start=1):
-        assert 1 + math.sqrt(2 * math.log(t) / (t - n)) < math.sqrt(2 * math.log(t) / n)
-    assert pulls.size > 5
-
-
 def test_wide_ucb_returns_to_neglected_arms_sooner() -> None:
     table = (random_generator(1).random((50_000, 2)) < [0.9, 0.3]).astype(float)
     plain, wide = (arms_played(Ucb1(2, 2.0, lam), table).count(1) for lam in (0.0, 1 / 20_000))
