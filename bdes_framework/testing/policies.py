@@ -1,15 +1,17 @@
 """Checks of policies."""
 
 import copy
+import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 from unittest import SkipTest
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import AttrsInstance, asdict, evolve, frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.interfaces import FusedPolicy, HasDiagnostics, Kind, Policy
 from bdes_framework.model.instance import Instance, Problem
@@ -289,6 +291,26 @@ def uses_no_global_random_state(subject: Subject, scenario: PolicyScenario) -> N
 
 
 # -- what it does with rewards --------------------------------------------------------------
+
+
+@SUITE.over(ORDINARY[0])
+def config_is_not_changed(subject: Subject, scenario: PolicyScenario) -> None:
+    """Building a policy and playing leave its config as it is: others may be built from it."""
+    _, config = subject.plugins.resolve(subject.kind, subject.ref, subject.parameters)
+    before = _config_text(config)
+    policy = build(Subject(subject.kind, config, {}, subject.plugins), scenario)
+    play(policy, scenario.environment(), scenario.horizon)
+    after = _config_text(config)
+    expect.that(after == before, f"the config as it was, {quoted(before)}", quoted(after))
+
+
+def _config_text(config: AttrsInstance) -> str:
+    """Return all values of a config, nested ones and arrays included."""
+
+    def plain(value: object) -> object:
+        return value.tolist() if isinstance(value, np.ndarray) else repr(value)
+
+    return json.dumps(asdict(config), default=plain)
 
 
 @SUITE.over(*ORDINARY)

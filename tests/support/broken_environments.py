@@ -71,6 +71,16 @@ subject.after(
     lambda brought, self, arm: (brought[0], np.nan, brought[2]) if self.round == 8 else brought,
 )
 subject.after(
+    "rewards-lie-in-0-1.reward",
+    "pull_one",
+    lambda brought, self, arm: (1.5, *brought[1:]) if self.round == 8 else brought,
+)
+subject.after(
+    "rewards-lie-in-0-1.mean",
+    "pull_one",
+    lambda brought, self, arm: (brought[0], -0.25, brought[2]) if self.round == 8 else brought,
+)
+subject.after(
     "probabilities-lie-in-0-1",
     "pull_one",
     lambda brought, self, arm: (*brought[:2], -0.001) if self.round == 8 else brought,
@@ -151,6 +161,7 @@ compared("good.benchmark", tenth)
 compared("benchmark-is-not-beaten", lambda at: Benchmark(at, np.zeros(at.size), 0.05))
 compared(f"{BENCHMARK}.checkpoints", lambda at: tenth(at[-1:] + 1))
 compared(f"{BENCHMARK}.bound", lambda at: evolve(tenth(at), values=at.astype(np.float64)))
+compared(f"{BENCHMARK}.falls", lambda at: evolve(tenth(at), values=0.9 - at / 1000))
 compared(f"{BENCHMARK}.not-finite", lambda at: Benchmark(at, np.full(at.size, np.nan), np.inf))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
+from attrs import field, frozen
 from numpy.random import Generator
 
 import bdes_framework as bdes
@@ -289,8 +290,27 @@ class LosesItsPlace(Fused):
         self.counts, self.sums = counts, sums
 
 
+@frozen
+class WeightsConfig:
+    """Good, with weights that building it changes.
+
+    Parameters
+    ----------
+    weights : list[float]
+        Of no use.
+    """
+
+    weights: list[float] = field(factory=lambda: [0.5])
+
+
+def build_from_weights(config: WeightsConfig, context: bdes.PolicyContext) -> Good:
+    config.weights.append(1.0)
+    return Good(context.problem, context.rng)
+
+
 @bdes.hookimpl
 def bdes_register(registrar: bdes.Registrar) -> None:
+    registrar.policy("config-is-not-changed", WeightsConfig, build_from_weights)
     subject.register(
         registrar.policy, "tell", lambda make, context: make(context.problem, context.rng)
     )
