@@ -1,4 +1,4 @@
-"""Theorem E.2 case by case and Lemma E.1, on exact means: what the boxes would decide."""
+"""Lemmas and cases of the appendix on exact means: what the boxes would decide."""
 
 import itertools
 import math
@@ -114,6 +114,14 @@ def test_theorem_6_2_promises_more_than_theorem_e2() -> None:
     assert cases_of_theorem_e2(0.3, wide=True) == [pytest.approx(0.767, abs=0.001)]
     assert not promised(0.5, wide=False)
     assert cases_of_theorem_e2(0.5, wide=False) == [2 / 3]  # although both assumptions fail
+
+
+# Appendix B.
+def test_scaling_makes_a_replenishing_arm() -> None:
+    for b in ([0.1, 0.3], [0.9, 0.2], [1.0, 1.0]):
+        for eps in (0.5, 0.1, 0.001):
+            scaled = Instance([0.5, 0.4], b, 0.3).scaled((1 + eps) * max(b))
+            assert 1 - eps <= scaled.b.max() <= 1
 
 
 # Noise.
