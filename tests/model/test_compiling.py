@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bdes_framework import compiled
+from bdes_framework import compiled, play_round
 
 numba = pytest.importorskip("numba")
 
@@ -138,7 +138,7 @@ def test_functions_without_a_file_are_not_cached(package: Package) -> None:
 def test_callers_of_such_functions_are_not_cached(package: Package) -> None:
     code = """
 replace("callee", "from cached_package.deep import deep", "deep = None")
-from bdes_framework import compiled
+from bdes_framework import compiled, play_round
 for found in (5.0, 6.0):
     namespace = {"compiled": compiled}
     exec(f"@compiled\\ndef deep(x): return x + {found}", namespace)
@@ -168,3 +168,9 @@ def test_an_unknown_kind_of_cache_is_not_used(monkeypatch: pytest.MonkeyPatch) -
         return 2 * x
 
     assert twice(3) == 6
+
+
+def test_compiled_code_lets_other_threads_run() -> None:
+    """Else Ctrl-C is heard only when a loop is over."""
+    options = getattr(play_round, "targetoptions", None)  # None without numba
+    assert options is None or options["nogil"]

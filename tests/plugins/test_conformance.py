@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 import bdes_framework.testing as kit
 from bdes_framework import Kind, load_plugins
 from tests.support.configurations import CONFIGURATIONS, EXPECTED_FAILURES
@@ -40,7 +42,6 @@ def checks() -> list[kit.Check]:
         found += kit.noise_model_checks(noise, plugins=PLUGINS)
     found += kit.engine_checks("serial", plugins=PLUGINS)
     found += kit.engine_checks("processes", plugins=PLUGINS, workers=2)
-    found += kit.engine_checks("dask", plugins=PLUGINS)
     for planner in names(Kind.PLANNER):
         found += kit.planner_checks(planner, plugins=PLUGINS)
     for name, parameters in CONFIGURATIONS:
@@ -54,6 +55,12 @@ def checks() -> list[kit.Check]:
 
 @kit.parametrize_with_checks(checks())
 def test_contract_is_kept(check: kit.Check) -> None:
+    check()
+
+
+@pytest.mark.slow
+@kit.parametrize_with_checks(kit.engine_checks("dask", plugins=PLUGINS))
+def test_contract_is_kept_on_dask(check: kit.Check) -> None:
     check()
 
 
