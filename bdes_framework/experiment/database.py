@@ -50,7 +50,7 @@ def database_errors(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into StoreErrors that say what to do."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: of SQLite's own message
         text, kind = str(error), StoreError
         if "full" in text:
             advice = "the disk is full; what was saved is safe, free some space and run again"

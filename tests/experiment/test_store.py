@@ -55,10 +55,12 @@ def test_a_folder_without_a_database_raises(tmp_path: Path) -> None:
         (lambda content: content[: len(content) // 2 - 100], "damaged"),
         (lambda content: content[:2000] + b"\xff" * 60_000 + content[62_000:], "damaged"),
         (lambda content: b"this is no database, but somebody's notes " * 100, "damaged"),
+        (lambda content: content.replace(b"TABLE plan (", b"TABLE \xcelan ("), "damaged"),
+        (lambda content: content.replace(b"TABLE plan (", b"TABLE plan \xce"), "damaged"),
         # The version of the format, big-endian at byte 60.
         (lambda content: content[:60] + b"\0\0\0\x63" + content[64:], "newer bdes-framework"),
     ],
-    ids=["truncated", "overwritten", "text", "newer"],
+    ids=["truncated", "overwritten", "text", "renamed", "not UTF-8", "newer"],
 )
 def test_an_unusable_database_is_left_as_it_is(
     tmp_path: Path, damage: Callable[[bytes], bytes], message: str
