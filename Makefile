@@ -7,7 +7,7 @@ INSTALLED := .venv/.installed
 # Hundreds of processes import the same modules: keep their bytecode, whatever the machine says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo test pytest types lint imports docs coverage slow rates paper posterior bench bench-peers figures clean
+.PHONY: help install demo test pytest types lint imports docs coverage slow floors rates paper posterior bench bench-peers figures clean
 
 help:
 	@echo "make demo    list the plugins, run the example experiment, and write a report of it"
@@ -15,6 +15,7 @@ help:
 	@echo "             prints what each step took and the slowest tests"
 	@echo "make coverage  fail below 95 % of lines and branches of core and plugins"
 	@echo "make slow    the statistical and scale checks that are too slow for every change"
+	@echo "make floors  install the lowest versions that pyproject.toml allows, and run quick tests"
 	@echo "make rates   measure how regret grows in every regime, and write docs/rates.md"
 	@echo "make paper   reproduce the paper's figures and table, and write docs/paper.md"
 	@echo "make posterior  compare the policy posterior with the paper's, and write docs/posterior.md"
@@ -69,6 +70,19 @@ coverage: install
 slow: install
 	$(BIN)/pytest -m slow
 
+# The lowest versions of all that pyproject.toml names: a bound that does not work is found here.
+FLOORS := .venv-floors
+floors: install
+	rm -rf $(FLOORS)
+	$(PYTHON) -m venv --without-pip $(FLOORS)
+	$(BIN)/uv pip install --quiet --python $(FLOORS)/bin/python --resolution lowest-direct \
+	  --editable '.[dev]'
+	NUMBA_CACHE_DIR=$(FLOORS)/numba PYTHONPYCACHEPREFIX=$(FLOORS)/bytecode \
+	  $(FLOORS)/bin/python -m pytest --quiet -p no:cacheprovider $(QUICK)
+
+QUICK := tests/cli tests/internal tests/plugin tests/experiment/test_file.py \
+  tests/experiment/test_arms.py tests/fitting/test_readers.py tests/report/test_commands.py
+
 rates: install
 	$(BIN)/python -m studies.rates
 	$(BIN)/pytest -m rates
@@ -93,4 +107,4 @@ figures: install
 	$(BIN)/python -m docs.figures
 
 clean:
-	rm -rf .venv .venv-peers .coverage* build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-floors .venv-peers .coverage* build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

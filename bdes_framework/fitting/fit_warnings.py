@@ -107,7 +107,7 @@ def _about_given_rate(log: Log, coordinates: Coordinates, theta: FloatArray) -> 
     rate = 2 * at.n_arms
     others = np.flatnonzero(np.diag(information)[:rate] > 0)
     inner = information[np.ix_(others, others)]
-    weights = np.linalg.lstsq(inner, information[others, rate])[0]
+    weights = np.linalg.lstsq(inner, information[others, rate], rcond=None)[0]
     variance = information[rate, rate] - weights @ information[others, rate]
     if variance <= 1e-9 * information[rate, rate]:
         return
