@@ -9,6 +9,7 @@ from attrs import frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.text import class_path, listed
+from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import BdesError, ContractError, InvalidValueError
 from bdes_framework.interfaces import AnytimePlanner, Kind, Plan, Reference
 from bdes_framework.model.instance import Instance
@@ -54,6 +55,7 @@ class PlanReport:
         return arms, states, here.r[arms] * states
 
 
+@one_thread()
 def report_plan(
     plugins: Plugins,
     instance: Instance,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bdes_framework._internal.arrays import FloatArray
 from bdes_framework._internal.text import quoted
+from bdes_framework._internal.threads import one_thread
 from bdes_framework.calibration.exponential_fit import Profile, quantiles
 from bdes_framework.errors import InvalidValueError
 
@@ -142,6 +143,7 @@ class RateCalibration:
     dispersion: float | None
 
 
+@one_thread()
 def calibrate_rate(
     curve: CtrCurve, *, confidence: float = 0.95, estimate_noise: bool = False
 ) -> RateCalibration:

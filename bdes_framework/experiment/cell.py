@@ -17,6 +17,7 @@ from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.files import working_folder_restored
 from bdes_framework._internal.interrupts import is_interrupt
 from bdes_framework._internal.seeding import branch
+from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.experiment.failures import explained
 from bdes_framework.interfaces import Environment, HasBenchmark, HasInstance, Policy
@@ -154,6 +155,7 @@ class CellResult:
 
 
 @working_folder_restored()
+@one_thread()
 def execute(plugins: Plugins, cell: Cell) -> CellResult:
     """Simulate one cell; an exception of a plugin becomes part of the result.
 
@@ -230,6 +232,7 @@ def build_environment(plugins: Plugins, cell: Cell) -> Environment:
     return plugins.environment(cell.environment.table, seed=_seed(cell))
 
 
+@one_thread()
 def play(
     plugins: Plugins, cell: Cell, environment: Environment, checkpoints: IntArray, *, keep: bool
 ) -> Trace:

@@ -15,6 +15,7 @@ from scipy.special import logit
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.numbers import as_integer
+from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.fitting.fisher_scoring import PosteriorPoint
 from bdes_framework.fitting.fit_warnings import fit_warnings
@@ -154,6 +155,7 @@ class Fit:
         return PlayableArms(at, r_interval, self.b_interval / scale)
 
 
+@one_thread()
 def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None = 1.0) -> Fit:
     """Estimate ``r``, ``b`` and ``lam`` from every row of a log.
 
@@ -219,6 +221,7 @@ class Forecast:
     high: float
 
 
+@one_thread()
 def forecast(
     draws: Sequence[Instance], schedule: Playable, against: Playable | None = None
 ) -> Forecast:

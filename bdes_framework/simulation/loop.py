@@ -13,6 +13,7 @@ from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.interrupts import is_interrupt
 from bdes_framework._internal.numbers import as_integer
 from bdes_framework._internal.text import class_path, quoted
+from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import ContractError, InvalidValueError
 from bdes_framework.interfaces import Diagnostics, Environment, HasDiagnostics, HasInstance, Policy
 from bdes_framework.model.instance import Instance
@@ -91,6 +92,7 @@ def log_checkpoints(horizon: int, n: int = 50) -> IntArray:
     return np.unique(np.rint(np.geomspace(1, horizon, n)).astype(np.int64))
 
 
+@one_thread()
 def simulate(
     environment: Environment,
     policy: Policy,

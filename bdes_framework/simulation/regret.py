@@ -8,12 +8,14 @@ from attrs import evolve
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.numbers import is_number
 from bdes_framework._internal.text import class_path, quoted
+from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import ContractError, InvalidValueError
 from bdes_framework.interfaces import Benchmark, Environment, HasBenchmark, HasInstance, Planner
 from bdes_framework.model.instance import Instance
 from bdes_framework.simulation.loop import Trace
 
 
+@one_thread()
 def benchmark_of(
     environment: Environment, checkpoints: IntArray, planner: Planner | None
 ) -> Benchmark | None:
