@@ -3,7 +3,7 @@
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -13,17 +13,27 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from bdes_framework._internal.text import ascii_controls
+from bdes_framework._internal.text import ascii_controls, one_line
 from bdes_framework.cli.options import PATH, echo, fact_table
 from bdes_framework.cli.report import need_charts, write_report
 from bdes_framework.cli.runs import show_run
 from bdes_framework.experiment.cell import Cell, CellResult
 from bdes_framework.experiment.file import Experiment, load_experiment
+from bdes_framework.experiment.replay import spread_cells, verify_cell
 from bdes_framework.experiment.results import Run
 from bdes_framework.experiment.run import run_experiment, run_folder
+from bdes_framework.experiment.summary import CellSummary
 from bdes_framework.interfaces import Reference
 from bdes_framework.plugin.fingerprint import ChangedCodeError
 from bdes_framework.report.data import RunData
+
+_VERIFY = click.option(
+    "--verify",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Play N cells again, twice, to find what is not deterministic.",
+)
 
 
 @click.command()
@@ -34,6 +44,7 @@ from bdes_framework.report.data import RunData
 @click.option("--retry-failed", is_flag=True, help="Run cells that failed before again.")
 @click.option("--no-reuse", is_flag=True, help="Take no cells from other runs of the experiment.")
 @click.option("--report", is_flag=True, help="Write an HTML page with charts, too.")
+@_VERIFY
 def run(
     file: Path,
     out: Path | None,
@@ -42,6 +53,7 @@ def run(
     retry_failed: bool,
     no_reuse: bool,
     report: bool,
+    verify: int,
 ) -> None:
     """Run the experiment FILE describes, or go on with it, and print a table of results."""
     if report:
@@ -70,7 +82,27 @@ def run(
         status = show_run(finished, data.cells if data else None)
         if data:
             write_report(data, experiment=experiment)
+        if verify and not _verify(experiment, verify, finished.cells()):
+            status = 1
     sys.exit(status)
+
+
+def _verify(experiment: Experiment, n: int, stored: Sequence[CellSummary] = ()) -> bool:
+    """Play some cells twice; print what is not deterministic, and return whether all is."""
+    known = {(c.environment, c.policy, c.horizon, c.replication): c for c in stored}
+    cells = spread_cells(experiment.cells, n)
+    wrong = 0
+    for cell in cells:
+        place = (cell.environment.label, cell.policy.label, cell.horizon, cell.replication)
+        found = known.get(place)
+        if found is None or found.error is None:
+            difference = verify_cell(experiment, cell, found)
+            wrong += bool(difference)
+            if difference:
+                echo(f"not deterministic: {one_line(difference)}", err=True)
+    if not wrong:
+        echo(f"{len(cells)} cells played again: the same, round by round")
+    return not wrong
 
 
 class _Stopped(KeyboardInterrupt):
@@ -153,7 +185,8 @@ def _run_with_progress(
 
 @click.command()
 @click.argument("file", type=PATH)
-def check(file: Path) -> None:
+@_VERIFY
+def check(file: Path, verify: int) -> None:
     """Check everything in FILE without running it: plugins, parameters, sizes."""
     experiment = load_experiment(file)
     cells = experiment.cells
@@ -176,6 +209,8 @@ def check(file: Path) -> None:
     console = Console()
     console.print(Text(ascii_controls(f"{file}: no mistakes"), style="green"))
     console.print(fact_table(rows.items()))
+    if verify and not _verify(experiment, verify):
+        sys.exit(1)
 
 
 def _duration(seconds: float) -> str:

@@ -4,17 +4,24 @@ Runs store curves, not rounds. A cell is a function of its spec, so it can be pl
 replay counts only if it earns exactly what the run has stored.
 """
 
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
 
 from bdes_framework._internal.arrays import IntArray
 from bdes_framework._internal.files import parse_toml
+from bdes_framework._internal.interrupts import is_interrupt
 from bdes_framework.errors import BdesError
 from bdes_framework.experiment.cell import Cell, build_environment, play
 from bdes_framework.experiment.failures import explained
 from bdes_framework.experiment.file import Experiment, build_experiment, load_experiment
 from bdes_framework.experiment.results import Run
 from bdes_framework.experiment.summary import CellSummary
-from bdes_framework.simulation.loop import Trace
+from bdes_framework.interfaces import Kind
+from bdes_framework.plugin.shared_functions import shared_functions_kept
+from bdes_framework.simulation.loop import Trace, log_checkpoints
 
 MAX_ROUNDS = 5_000_000
 """Rounds above which a cell is not replayed: every round is kept in memory."""
@@ -79,3 +86,63 @@ def replay_cell(
     if (trace.total_reward, trace.total_mean) != (stored.total_reward, stored.total_mean):
         raise ReplayError("playing it again earned something else; not shown")
     return trace
+
+
+def spread_cells(cells: Sequence[Cell], n: int) -> list[Cell]:
+    """Return up to ``n`` cells, of every policy in turn, always the same ones."""
+    by_policy: dict[str, list[Cell]] = {}
+    for cell in cells:
+        by_policy.setdefault(cell.policy.label, []).append(cell)
+    turns = itertools.zip_longest(*by_policy.values())
+    return [cell for turn in turns for cell in turn if cell is not None][:n]
+
+
+def verify_cell(experiment: Experiment, cell: Cell, stored: CellSummary | None = None) -> str:
+    """Play a cell twice in this process; return who is not deterministic, and where it shows.
+
+    Empty if both games are the same, round by round, and earn what is stored.
+    """
+    where = f"on {cell.environment.label}, T = {cell.horizon}, replication {cell.replication}"
+    try:
+        first, second = (_kept_trace(experiment, cell) for _ in range(2))
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
+        return f"{cell.policy.label} {where}: {explained(error, experiment.plugins)[0]}"
+    found = _first_difference(first, second)
+    if found is not None:
+        at, name = found
+        kind = Kind.POLICY if name == "arms" else Kind.ENVIRONMENT
+        use = cell.policy.use if name == "arms" else cell.environment.use
+        who = f"{kind} {use!r} of {experiment.plugins.origin(experiment.plugins.entry(kind, use))}"
+        values = (getattr(trace, name)[at] for trace in (first, second))
+        return f"{who} {where}: {name} of round {at} are " + " and then ".join(map(str, values))
+    if stored is not None and stored.error is None:
+        earned = first.total_reward, first.total_mean
+        if earned != (stored.total_reward, stored.total_mean):
+            return (
+                f"{cell.policy.label} {where}: earns {earned[0]} here and"
+                f" {stored.total_reward} in the run: it depends on the process or on the time"
+            )
+    return ""
+
+
+def _kept_trace(experiment: Experiment, cell: Cell) -> Trace:
+    if cell.horizon > MAX_ROUNDS:
+        raise ReplayError(f"more than {MAX_ROUNDS:,} rounds are not played again")
+    environment = build_environment(experiment.plugins, cell)
+    checkpoints = log_checkpoints(cell.horizon, cell.checkpoints)
+    with shared_functions_kept(experiment.plugins.statuses):
+        return play(experiment.plugins, cell, environment, checkpoints, keep=True)
+
+
+def _first_difference(one: Trace, other: Trace) -> tuple[int, str] | None:
+    """Return the first round that differs, and in what: arms, which are chosen first, or else."""
+    found = []
+    for order, name in enumerate(("arms", "rewards", "means")):
+        different = np.flatnonzero(getattr(one, name) != getattr(other, name))
+        found += [(int(at), order, name) for at in different[:1]]
+    if not found:
+        return None
+    at, _, name = min(found)
+    return at, name
