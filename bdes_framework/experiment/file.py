@@ -15,7 +15,7 @@ from bdes_framework._internal.seeding import N_SEEDS
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import BdesError, ConfigError, Mistake
 from bdes_framework.experiment import grid
-from bdes_framework.experiment.arms import ArmsConfig, arms_parameters
+from bdes_framework.experiment.arms import MAX_EXPERIMENT_ARMS, ArmsConfig, arms_parameters
 from bdes_framework.experiment.cell import Cell, Part, cell_key, missing_knowledge, spec_hash
 from bdes_framework.interfaces import (
     EngineRef,
@@ -33,6 +33,8 @@ from bdes_framework.plugin.plugins import Plugins
 
 MAX_LABEL_LENGTH = 200
 MAX_CELLS = 1_000_000
+MAX_VARIANTS = 10_000
+"""Of environments, and of policies: every one of them is checked."""
 MAX_CHECKPOINTS = 10_000
 MAX_HORIZON = 10**12
 MAX_TIMEOUT = 10**7
@@ -242,8 +244,10 @@ class _CellBuilder:
         cells: list[Cell] = []
         for horizon in list(filter(_is_horizon, config.horizons)) or [_PLACEHOLDER_HORIZON]:
             parts = self._parts(environments, horizon, None)
+            # Of an environment a formula may use the number of arms, and nothing else.
+            players = {n: self._parts(policies, horizon, n) for n in {n for _, n in parts}}
             for environment, n_arms in parts:
-                for policy, _ in self._parts(policies, horizon, n_arms):
+                for policy, _ in players[n_arms]:
                     cells += self._replications(environment, policy, horizon, n_replications)
             if not parts:  # no environment is valid: check the policies all the same
                 self._parts(policies, horizon, n_arms=2)
@@ -325,12 +329,17 @@ class _CellBuilder:
         """Return the number of replications to build; None if the grid itself is too large."""
         config = self._config
         points = max(len(config.horizons), 1)
-        for sources in (environments, policies):
-            points *= max(sum(source.size for source in sources), 1)
+        too_large = False
+        for key, sources in (("environments", environments), ("policies", policies)):
+            size = sum(source.size for source in sources)
+            points *= max(size, 1)
+            if size > MAX_VARIANTS:
+                too_large = True
+                self._add_mistake(key, f"has {size:,} variants; the maximum is {MAX_VARIANTS:,}")
         n = points * config.replications
         if n > MAX_CELLS:
             self._add_mistake("", f"describes {n:,} cells; the maximum is {MAX_CELLS:,}")
-        if points > MAX_CELLS:
+        if points > MAX_CELLS or too_large:
             return None
         return config.replications if n <= MAX_CELLS else 0
 
@@ -355,6 +364,9 @@ class _CellBuilder:
         values = self._with_arms(source, chosen)
         if "r" in values and isinstance(values["r"], list | np.ndarray):
             n_arms = len(values["r"])
+            if n_arms > MAX_EXPERIMENT_ARMS:
+                many = f"has {n_arms:,} arms; the maximum is {MAX_EXPERIMENT_ARMS:,}"
+                raise ConfigError([Mistake(f"{source.path}.r", many)])
         kinds = field_types(source.entry.config)
         for name, value in values.items():
             if isinstance(value, str) and grid.wants_number(kinds.get(name, ANYTHING)):

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from bdes_framework import ConfigError, Experiment, load_experiment
+from bdes_framework import ConfigError, Experiment, Kind, Plugins, load_experiment
 from tests.support.experiments import write_experiment, write_plugin
 
 Change = tuple[str, str]
@@ -121,6 +122,7 @@ WRONG = {
         "lam = 3": "environments[0]: lam must be a number in [0, 1], got 3.0",
         'lam = "T"': "environments[0]: lam must be a number in [0, 1], got 10.0",
         'lam = "1/t"': "environments[0].lam: unknown name 't'",
+        f"lam = {[i / 20_000 for i in range(10_001)]}": "environments: has 10,001 variants; the",
         "lam = []": "environments[0].lam: is an empty list",
         "lam = [0.1, true]": "environments[0].lam: expected a number, got True",
         'lam = 0.3\nnoise = "x"': "environments[0].noise: no noise model is called",
@@ -131,6 +133,7 @@ WRONG = {
         f"lam = 1\nnoise = {NOISES}": "[0].noise: has 'gaussian sigma=1.0' twice in its grid",
     },
     ARMS: {
+        f"r = [{'1,' * 100_001}]\nb = [1]": "environments[0].r: has 100,001 arms; the maximum is",
         'arms = { file = "x.csv" }': "/x.csv: No such file",
         'arms = { file = "x.toml" }': "/x.toml: No such file",
         'arms = { file = "a\\u0000b.toml" }': "embedded null",
@@ -283,3 +286,10 @@ def test_modules_that_fail_and_unknown_disabled_names_are_mistakes(folder: Path)
     ]
     assert "'broken.py' failed to load: ModuleNotFoundError: No module named" in str(found[1])
     assert "'./none.py' failed to load: cannot read './none.py': No such file" in str(found[2])
+
+
+def test_policies_are_checked_once_for_all_environments_alike(folder: Path) -> None:
+    with mock.patch.object(Plugins, "resolve", autospec=True, side_effect=Plugins.resolve) as found:
+        load(folder, ("lam = 0.3", f"lam = {[i / 100 for i in range(100)]}"))
+    policies = [call for call in found.call_args_list if call.args[1] is Kind.POLICY]
+    assert len(policies) < 20
