@@ -17,6 +17,7 @@ from studies.regimes import (
     ALLOWED_EXCESS,
     CASES,
     INSTANCES,
+    MAX_EXTERNAL,
     SEEDS,
     Measured,
     NoiseRow,
@@ -37,6 +38,8 @@ def page(measured: list[Measured], noise: list[NoiseRow]) -> str:
         rates=table(map(_rate_cells, measured)),
         local=table(_local_slopes(row) for row in measured if row.case.regime == "slow"),
         noise=table(map(_noise_cells, noise)),
+        external=table(_external_cells(row) for row in measured if row.case.least_slope),
+        max_external=f"{MAX_EXTERNAL:.0%}",
     )
 
 
@@ -50,6 +53,15 @@ def _rate_cells(row: Measured) -> dict[str, str]:
         "last decade": f"{row.last_slope:.2f}",
         "theorem's": "-" if row.theory_slope is None else f"{row.theory_slope:.2f}",
         "gate": {None: "reported", True: "held", False: "**not held**"}[row.held],
+    }
+
+
+def _external_cells(row: Measured) -> dict[str, str]:
+    des = float(row.regret[:, -1].mean())
+    return {
+        "policy": row.case.policy,
+        "DES regret": f"{des:,.0f}",
+        "external regret": f"{row.external * des:,.0f}",
     }
 
 
@@ -71,7 +83,7 @@ TITLES = {
     "slow": "Slow states",
     "middle": "In between",
     "fast": "Sticky arms",
-    "blind": "No idea of states, on (1, 0), (0, 1)",
+    "blind": "No idea of states, on (1, 0), (0, 1), lam = 0.5",
 }
 WIDTH, HEIGHT, LINE_OF_TEXT = 260, 220, 13
 LOWEST, HIGHEST = 1, 6

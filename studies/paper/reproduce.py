@@ -52,12 +52,20 @@ def figure_2_table(measured: Measured, instance: str) -> str:
     return table(lines.values())
 
 
+TOLD = {
+    "etc": "lam, the restoring arm",
+    "unknown-lambda": "the restoring arm",
+}
+"""What the headline's policies know beforehand, besides K and T; the others nothing."""
+
+
 def headline(measured: Measured) -> str:
     """Return the front page's table: the share of the best sequence's reward."""
     lines: dict[str, dict[str, str]] = {}
     for row in measured.headline:
         half = "" if row.half_width is None else f" ± {row.half_width:.1%}"
-        line = lines.setdefault(row.policy, {"policy": f"`{row.policy}`"})
+        told = TOLD.get(row.policy, "nothing")
+        line = lines.setdefault(row.policy, {"policy": f"`{row.policy}`", "told": told})
         line[f"lam = {row.lam}"] = f"{row.share:.1%}{half}"
     return table(lines.values())
 

@@ -1,5 +1,6 @@
 """The paper reproduced: pages say what was measured, and one command still makes them."""
 
+import math
 import re
 import shutil
 import xml.etree.ElementTree as ET
@@ -9,8 +10,10 @@ import numpy as np
 import pytest
 
 import bdes_framework as bdes
+from studies.pages import slope_of
 from studies.paper import charts, reproduce
 from studies.paper.measure import CASES, HERE, growth, lam_of, measure, play, table_row
+from studies.regimes import PLUGINS, drawn_instance, middle
 from tests.support import REPOSITORY
 
 MEASURED = reproduce.from_json(reproduce.MEASURED.read_text())
@@ -45,6 +48,46 @@ def test_every_case_was_measured_in_full() -> None:
     for row in MEASURED.table_1:
         assert (row.instances, row.seeds, row.horizons[-1]) == (3, 20, 1_000_000)
         assert row.low <= row.slope <= row.high
+
+
+def test_exploring_grows_and_is_most_of_what_etc_loses() -> None:
+    lam, explored, shares = 0.5, list[int](), list[float]()
+    for horizon in (10_000, 40_000):
+        for index in range(4):
+            instance = drawn_instance(3, index, lam)
+            problem = bdes.Problem(3, horizon, lam, int(instance.b.argmax()))
+            world = PLUGINS.environment(
+                "bernoulli", seed=index, r=instance.r, b=instance.b, lam=lam
+            )
+            trace = bdes.simulate(world, PLUGINS.policy("etc", problem, seed=index), horizon)
+            rounds = trace.diagnostics["exploration"]
+            assert isinstance(rounds, int)
+            explored.append(rounds)
+            best = PLUGINS.planner("certified").plan(instance, horizon).value
+            assert trace.arms is not None
+            lost = best * rounds / horizon - instance.value(trace.arms[:rounds])
+            shares.append(lost / (best - trace.total_mean))
+    assert math.log(explored[-1] / explored[0], 4) == pytest.approx(0.7, abs=0.05)
+    assert np.median(shares) > 0.6
+
+
+def test_bound_of_etc_counts_the_pulls_that_settle() -> None:
+    horizons = [100_000, 316_228, 1_000_000]
+    bounds = np.array([middle(horizon, 3, 0.5) for horizon in horizons])
+    assert slope_of(horizons, bounds) == pytest.approx(0.746, abs=0.001)
+    logarithms = np.array(
+        [math.log(horizon) ** (1 / 3) * horizon ** (2 / 3) for horizon in horizons]
+    )
+    assert slope_of(horizons, logarithms) == pytest.approx(0.693, abs=0.001)  # as printed
+
+
+def test_headline_says_what_policies_are_told() -> None:
+    lines = reproduce.headline(MEASURED).splitlines()
+    told = {cells[1].strip(" `"): cells[2].strip() for cells in (line.split("|") for line in lines)}
+    assert told["etc"] == "lam, the restoring arm"
+    assert told["unknown-lambda"] == "the restoring arm"
+    assert told["posterior"] == told["ucb1"] == "nothing"
+    assert "reveal_replenishing_arm = true" in (HERE / "headline.toml").read_text()
 
 
 def test_figure_1_is_the_recurrence() -> None:
