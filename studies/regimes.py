@@ -95,6 +95,11 @@ def slow(horizon: int, n_arms: int, lam: float) -> float:
     return math.sqrt(n_arms * horizon * math.log(n_arms)) + forgotten * horizon
 
 
+def slow_ucb(horizon: int, n_arms: int, lam: float) -> float:
+    """UCB1 in slow states: sqrt(K T ln T) + lam T^2, but never more than T (erratum 18)."""
+    return math.sqrt(n_arms * horizon * math.log(horizon)) + min(1.0, lam * horizon) * horizon
+
+
 def middle(horizon: int, n_arms: int, lam: float) -> float:
     """ETC as printed: the rounds that it explores, N(lam) included, and eps·T lost after them."""
     ratio = math.log(lam) / math.log1p(-lam)

@@ -111,6 +111,7 @@ def _over_time(
 
 PANELS = {
     "exp3p": "EXP3.P, states that hardly move",
+    "ucb1": "UCB1, states that hardly move",
     "sticky": "Sticky arms, states that forget",
     "etc": "Explore, then commit: our tuning",
     "etc, paper's tuning": "Explore, then commit: the paper's tuning",

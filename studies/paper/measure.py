@@ -16,7 +16,7 @@ import bdes_framework as bdes
 from bdes_framework import CellSummary, Experiment, FloatArray
 from bdes_framework.experiment.summary import estimate
 from studies.pages import slope_of, slope_with_interval
-from studies.regimes import fast, middle, slow
+from studies.regimes import fast, middle, slow, slow_ucb
 
 HERE = Path(__file__).parent
 Bound: TypeAlias = Callable[[int, int, float], float]
@@ -40,6 +40,12 @@ CASES = [
     Case("table-1-slow", "T^-1.5", "exp3p", "slow", "b/a = 2/3", slow),
     Case("table-1-slow", "T^-1.25", "exp3p", "slow", "b/a = 4/5", slow),
     Case("table-1-slow", "T^-1", "exp3p", "between", "none", slow),
+    *(
+        Case("table-1-slow", lam, "ucb1", regime, "not in it", slow_ucb)
+        for lam, regime in zip(
+            ("T^-2", "T^-1.5", "T^-1.25", "T^-1"), ("slow", "slow", "slow", "between"), strict=True
+        )
+    ),
     Case("table-1-middle", "T^-0.5", "etc", "middle", "2/3", middle),
     Case("table-1-middle", "0.1", "etc", "middle", "2/3", middle),
     Case("table-1-middle", "0.5", "etc", "middle", "2/3", middle),

@@ -35,7 +35,7 @@ def table_1(measured: Measured) -> str:
             "measured, 95 %": f"{row.slope:.2f} ({row.low:.2f} to {row.high:.2f})",
             "last decade": f"{row.last_decade:.2f}",
             "horizons": " to ".join(f"10^{math.log10(row.horizons[k]):.3g}" for k in (0, -1)),
-            "regret, of OPT": f"{row.regret[-1]:,.0f}, {row.lost:.1%}",
+            "regret, of OPT": f"{row.regret[-1]:,.0f}, {row.lost:.2%}",
         }
         for row in measured.table_1
     )
@@ -91,7 +91,7 @@ def quoted_numbers(measured: Measured) -> dict[str, str]:
         found[f"slope_{name}"] = f"{row.slope:.2f}"
         found[f"bound_{name}"] = f"{row.bound_slope:.2f}"
         found[f"last_{name}"] = f"{row.last_decade:.2f}"
-        found[f"lost_{name}"] = f"{row.lost:.1%}"
+        found[f"lost_{name}"] = f"{row.lost:.2%}"
     for curve in measured.figure_2:
         name = _as_name(curve.instance, curve.policy, curve.lam)
         found[f"des_{name}"] = f"{curve.des[-1]:,.0f}"
