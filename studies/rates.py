@@ -50,7 +50,7 @@ def _rate_cells(row: Measured) -> dict[str, str]:
         "horizons": f"{row.horizons[0]:,} to {row.horizons[-1]:,}",
         "regret at the last": f"{row.regret[:, -1].mean():,.0f}",
         "slope, 95 %": f"{row.slope:.3f} ({row.low:.3f} to {row.high:.3f})",
-        "last decade": f"{row.last_slope:.2f}",
+        "last decade, 95 %": f"{row.last_slope:.2f} ({row.last_low:.2f} to {row.last_high:.2f})",
         "theorem's": "-" if row.theory_slope is None else f"{row.theory_slope:.2f}",
         "gate": {None: "reported", True: "held", False: "**not held**"}[row.held],
     }

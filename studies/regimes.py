@@ -75,6 +75,8 @@ class Measured:
     high: float
     last_slope: float
     """Over the last decade, or what there is of it."""
+    last_low: float
+    last_high: float
     theory_slope: float | None
     external: float
     """External regret at the last horizon, as a share of DES regret."""
@@ -86,7 +88,7 @@ class Measured:
             return self.slope > self.case.least_slope and self.external <= MAX_EXTERNAL
         if not self.case.gated or self.theory_slope is None:
             return None
-        return self.low <= self.theory_slope + ALLOWED_EXCESS
+        return max(self.low, self.last_low) <= self.theory_slope + ALLOWED_EXCESS
 
 
 def slow(horizon: int, n_arms: int, lam: float) -> float:
@@ -203,7 +205,8 @@ def measure(case: Case, seeds: int = SEEDS) -> Measured:
     if case.theory is not None:
         bounds = [case.theory(t, case.n_arms, case.lam(t)) for t in horizons]
         theory = slope_of(horizons, np.array(bounds))
-    last = np.array(horizons) >= horizons[-1] / 11
+    of_last = [k for k, t in enumerate(horizons) if t >= horizons[-1] / 11]
+    last = slope_with_interval([horizons[k] for k in of_last], regret[:, of_last])
     return Measured(
         case,
         horizons,
@@ -211,7 +214,9 @@ def measure(case: Case, seeds: int = SEEDS) -> Measured:
         slope=slope,
         low=low,
         high=high,
-        last_slope=slope_of(np.array(horizons)[last], regret.mean(axis=0)[last]),
+        last_slope=last[0],
+        last_low=last[1],
+        last_high=last[2],
         theory_slope=theory,
         external=kept[horizons[-1]].external / float(regret[:, -1].mean()),
     )
