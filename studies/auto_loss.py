@@ -7,6 +7,7 @@ was done on others. ``python -m studies.auto_loss`` prints the table; it takes a
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Literal
 
 import numpy as np
 from attrs import frozen
@@ -19,7 +20,7 @@ SEEDS = range(7000, 7020)
 """One instance of each family per seed; never used to choose a constant of ``auto``."""
 HORIZONS = (10_000, 100_000, 1_000_000)
 ARMS = (2, 5, 17)
-FAMILIES = ("click-bait", "uniform")
+FAMILIES: Final[tuple[Literal["click-bait", "uniform"], ...]] = ("click-bait", "uniform")
 RATES: dict[str, Callable[[int], float]] = {
     "T^-2": lambda t: float(t) ** -2,
     "T^-1.5": lambda t: float(t) ** -1.5,

@@ -1,9 +1,19 @@
-"""Plugin of the paper's policies, and the public estimator of lam."""
+"""Plugin of the paper's policies, and the public estimators of lam."""
 
 from bdes_framework import Registrar, hookimpl
-from bdes_policies.exploration.lambda_estimate import RateEstimate, estimate_lam
+from bdes_policies.exploration.lambda_estimate import (
+    RateEstimate,
+    estimate_lam,
+    estimate_lam_by_blocks,
+)
 
-__all__ = ["BDES_API_VERSION", "RateEstimate", "bdes_register", "estimate_lam"]
+__all__ = [
+    "BDES_API_VERSION",
+    "RateEstimate",
+    "bdes_register",
+    "estimate_lam",
+    "estimate_lam_by_blocks",
+]
 
 BDES_API_VERSION = 1
 

@@ -11,7 +11,11 @@ import numpy as np
 from numpy.random import Generator as RandomGenerator
 
 from bdes_framework import FloatArray, Problem
-from bdes_policies.exploration.lambda_estimate import RateEstimate, estimate_lam
+from bdes_policies.exploration.lambda_estimate import (
+    RateEstimate,
+    estimate_lam,
+    estimate_lam_by_blocks,
+)
 from bdes_policies.exploration.phased_policy import DiagnosticsDict
 from bdes_policies.exploration.phases import NOT_SAMPLED, Phase, PhaseStep, one_arm
 from bdes_policies.exploration.tuning import Tuning
@@ -44,7 +48,7 @@ class LambdaSearch:
         self._paper = tuning == "paper"
         self._budget = budget
         self._diagnostics = diagnostics
-        # What "balanced" allows the test, and all estimates together: the regret to expect.
+        # What "balanced" allows the test, and half of what it allows all estimates together.
         self._allowance = int(2 * math.cbrt(problem.n_arms * float(problem.horizon) ** 2))
         self._n = self._test_length()
 
@@ -61,24 +65,35 @@ class LambdaSearch:
     # -- does the state move? ---------------------------------------------------------------
 
     def gap(self, rng: RandomGenerator) -> Search[Pair | None]:
-        """Return the pair whose two means differ most, if beyond their threshold."""
+        """Return the pair whose two means differ most, if beyond their threshold.
+
+        Of each two arms that alternate, both are looked at: either may hardly pay.
+        """
         n_arms, n = self._n_arms, self._n
         if n_arms == 1 or n == 0:
             return None
-        other = int(rng.integers(n_arms))
-        sums = yield from self._play(_test_phase(n_arms, other, n))
-        alone, alternating = sums[:n_arms] / n, sums[n_arms:] / (2 * n)
-        alternating[other] = alone[other]
+        j = int(rng.integers(n_arms))
+        sums = yield from self._play(_test_phase(n_arms, j, n))
+        mu = sums[:n_arms] / n
+        # Row 0: arm i alone, and alternating with j. Row 1: arm j alone, and alternating with i.
+        alone = np.stack([mu, np.full(n_arms, mu[j])])
+        alternating = sums[n_arms:].reshape(2, n_arms) / (2 * n)
+        alternating[:, j] = mu[j]
         thresholds = self._thresholds(alone, alternating, n)
-        gaps = alone - alternating
         self._diagnostics.update(
-            mu=alone, mu_alternating=alternating, other_arm=other, thresholds=thresholds
+            mu=mu,
+            mu_alternating=alternating[0],
+            mu_alternating_other=alternating[1],
+            other_arm=j,
+            thresholds=thresholds[0],
+            thresholds_other=thresholds[1],
         )
-        beyond = np.where(np.abs(gaps) > thresholds, np.abs(gaps), 0.0)
-        first = int(np.argmax(beyond))
-        if beyond[first] == 0:
+        gaps = np.abs(alone - alternating)
+        row, i = divmod(int(np.argmax(np.where(gaps > thresholds, gaps, 0.0))), n_arms)
+        if gaps[row, i] <= thresholds[row, i]:
             return None
-        return Pair(first, other, float(alone[first]), float(alternating[first]))
+        first, second = (i, j) if row == 0 else (j, i)
+        return Pair(first, second, float(alone[row, i]), float(alternating[row, i]))
 
     def _test_length(self) -> int:
         """Return the n that the paper has as (T/K)^(2/3), cut to fit."""
@@ -90,7 +105,7 @@ class LambdaSearch:
 
     def _thresholds(self, alone: FloatArray, alternating: FloatArray, n: int) -> FloatArray:
         if self._paper:
-            return np.full(alone.size, 3 * math.sqrt(self._log_horizon / n))
+            return np.full(alone.shape, 3 * math.sqrt(self._log_horizon / n))
         # The + 1/n keeps a mean of exactly 0 or 1 from passing for certain.
         spread = (_variance(alone) + 1 / n) / n + (_variance(alternating) + 1 / n) / (2 * n)
         return np.sqrt(self._log_horizon * spread)
@@ -99,42 +114,82 @@ class LambdaSearch:
 
     def rate(self, pair: Pair) -> Search[float | None]:
         """Return lam as estimated by doubling, or None if there was no room for an estimate."""
-        before, settle = None, math.ceil(self._log_horizon)
-        unclipped: list[float] = []
-        taken: list[int] = []
-        slowest = 1 / self._n
-        while (samples := self._samples(settle)) >= self._log_horizon:
-            phase = estimation_phase(pair, settle, samples, in_blocks=self._paper)
-            now = self._estimate((yield from self._play(phase)), samples, pair)
-            unclipped.append(now.unclipped)
-            taken.append(samples)
-            self._diagnostics.update(
-                lam_estimates=np.array(unclipped),
-                lam_samples=np.array(taken),
-                lam_denominator=now.denominator,
-                lam_standard_error=now.standard_error,
-                lam_settle=settle,
-            )
-            if before is not None and self._agree(before, now, pair, settle):
+        found = yield from self._by_settling(pair) if self._paper else self._by_blocks(pair)
+        return None if found is None else max(found, 1 / self._n)
+
+    def _by_blocks(self, pair: Pair) -> Search[float | None]:
+        """Play blocks of both arms in turn, twice as long each time, until the state follows them.
+
+        That is when two estimates in a row say that it settles within a block, and agree.
+        """
+        i, j, n = pair.first, pair.second, self._n
+        samples = self._allowance // _SHARES
+        last_pull = min(self._budget, self.n_pulls + 2 * self._allowance)
+        first = Phase.of(
+            [
+                (1, [one_arm(i, n), one_arm(i, samples, 0)]),
+                (1, [PhaseStep(i, j, 2 * n), PhaseStep(i, j, 2 * samples, 1, NOT_SAMPLED)]),
+            ],
+            n_slots=2,
+        )
+        room = last_pull - self.n_pulls - first.n_pulls
+        if samples < self._log_horizon or room < 2 * samples:
+            return None
+        sums = yield from self._play(first)
+        alone = (float(sums[0]) + n * pair.alone) / (samples + n)
+        alternating = (float(sums[1]) + 2 * n * pair.alternating) / (samples + 2 * n)
+        estimates: list[RateEstimate] = []
+        length, fastest = 2, 1.0
+        while True:
+            blocks = max(1, samples // length)
+            if self.n_pulls + 2 * blocks * length > last_pull:
+                break
+            phase = Phase.of([(blocks, [one_arm(j, length), one_arm(i, length, 0)])], n_slots=1)
+            (total,) = yield from self._play(phase)
+            counts = (samples + n, samples + 2 * n, blocks * length)
+            mean = float(total) / counts[2]
+            estimates.append(estimate_lam_by_blocks(alone, alternating, mean, length, counts))
+            self._show(estimates, lam_block=length)
+            last = estimates[-2:]
+            if len(last) == 2 and _settled_alike(last, length, fastest):
                 self._diagnostics["lam_agreed"] = True
-                return max(before.lam, slowest)
-            before, settle = now, 2 * settle
-        if before is None:
+                return _combined(last)
+            if last[-1].lam * length < _SETTLES:
+                # A longer block that seems to settle at once says that the arm had not, alone.
+                fastest = min(fastest, 2 * _SETTLES / length)
+            length *= 2
+        self._diagnostics["lam_agreed"] = False
+        possible = [each for each in estimates if 0 < each.lam <= fastest]
+        return min(possible, key=_relative_error).lam if possible else 0.0
+
+    def _by_settling(self, pair: Pair) -> Search[float | None]:
+        """Estimate as printed, with twice as many settling pulls each time, until two agree."""
+        settle = math.ceil(self._log_horizon)
+        estimates: list[RateEstimate] = []
+        while (samples := self._samples(settle)) >= self._log_horizon:
+            sums = yield from self._play(estimation_phase(pair, settle, samples))
+            after_other, settled, alternating = (sums / samples).tolist()
+            estimates.append(estimate_lam(after_other, settled, alternating, samples))
+            self._show(estimates, lam_settle=settle)
+            delta = self._epsilon(settle) / 4
+            last = estimates[-2:]
+            near = len(last) == 2 and abs(last[0].unclipped - last[1].unclipped) <= delta
+            if near and all(_plausible(each, pair, delta) for each in last):
+                self._diagnostics["lam_agreed"] = True
+                return last[0].lam
+            settle *= 2
+        if not estimates:
             return None
         self._diagnostics["lam_agreed"] = False
-        tolerance = self._tolerance(settle // 2, before)
-        return max(before.lam, slowest) if _plausible(before, pair, tolerance) else slowest
+        tolerance = self._epsilon(settle // 2) / 4
+        return estimates[-1].lam if _plausible(estimates[-1], pair, tolerance) else 0.0
 
-    def _estimate(self, sums: FloatArray, samples: int, pair: Pair) -> RateEstimate:
-        """Estimate from one phase's sums; if balanced, with the test's samples as well."""
-        n = 0 if self._paper else self._n
-        counts = (samples, samples + n, samples + 2 * n)
-        after_other, settled, alternating = sums.tolist()
-        return estimate_lam(
-            after_other / counts[0],
-            (settled + n * pair.alone) / counts[1],
-            (alternating + 2 * n * pair.alternating) / counts[2],
-            counts,
+    def _show(self, estimates: list[RateEstimate], **lengths: int) -> None:
+        self._diagnostics.update(
+            lam_estimates=np.array([each.unclipped for each in estimates]),
+            lam_denominator=estimates[-1].denominator,
+            lam_standard_error=estimates[-1].standard_error,
+            **lengths,
         )
 
     def _epsilon(self, settle: int) -> float:
@@ -144,55 +199,41 @@ class LambdaSearch:
     def _samples(self, settle: int) -> int:
         """Return the M that the paper has as log(T)/epsilon², cut to fit."""
         whole = math.ceil(self._log_horizon / self._epsilon(settle) ** 2)
-        left = self._budget - self.n_pulls
-        if self._paper:
-            return min(whole, left // 2 // (6 * settle + 3))
-        left = min(left, self._allowance - self.n_pulls + self.played[0].n_pulls)
-        return min(whole, (left // 2 - 4 * settle) // (settle + 4))
+        return min(whole, (self._budget - self.n_pulls) // 2 // (6 * settle + 3))
 
-    def _tolerance(self, settle: int, *estimates: RateEstimate) -> float:
-        """Return the paper's delta, a quarter of epsilon; or the standard errors, if larger."""
-        delta = self._epsilon(settle) / 4
-        if self._paper:
-            return delta
-        return max(delta, sum(estimate.standard_error for estimate in estimates))
 
-    def _agree(self, first: RateEstimate, second: RateEstimate, pair: Pair, settle: int) -> bool:
-        tolerance = self._tolerance(settle, first, second)
-        near = abs(first.unclipped - second.unclipped) <= tolerance
-        return near and all(_plausible(each, pair, tolerance) for each in (first, second))
+_SHARES = 20
+"""Into how many parts "balanced" divides its allowance: each level of doubling samples one."""
+
+_SETTLES = 2.5
+"""From this lam·N on the state settles within a block of N pulls: it forgets 92 % of the other."""
+
+_GOOD = 0.4
+"""Standard error, as a share of lam, that an estimate may have."""
 
 
 def _test_phase(n_arms: int, other: int, n: int) -> Phase:
-    """Return the test: slot i sums n rewards of i alone, slot K + i the 2n before the other."""
+    """Return the test: slot i sums n rewards of i alone; K + i and 2K + i those of a pair.
+
+    While i and the other arm alternate, 2n rewards of i and 2n of the other are summed.
+    """
     alone = [(1, [one_arm(i, n), one_arm(i, n, i)]) for i in range(n_arms)]
     alternating = [
-        (1, [PhaseStep(i, other, 2 * n), PhaseStep(i, other, 4 * n, n_arms + i)])
+        (1, [PhaseStep(i, other, 2 * n), PhaseStep(i, other, 4 * n, n_arms + i, 2 * n_arms + i)])
         for i in range(n_arms)
         if i != other
     ]
-    return Phase.of(alone + alternating, n_slots=2 * n_arms)
+    return Phase.of(alone + alternating, n_slots=3 * n_arms)
 
 
-def estimation_phase(pair: Pair, settle: int, samples: int, *, in_blocks: bool) -> Phase:
-    """Return the pulls that one estimate takes: slots 0, 1, 2 for its three means.
-
-    In blocks, as printed, the state settles anew before each sample; otherwise once per mean.
-    """
+def estimation_phase(pair: Pair, settle: int, samples: int) -> Phase:
+    """Return the pulls of one estimate as printed: slots 0, 1, 2 for its three means."""
     i, j, n, m = pair.first, pair.second, settle, samples
-    if in_blocks:
-        loops = [
-            (m, [one_arm(j, n), one_arm(i, 1, 0)]),
-            (m, [one_arm(j, n), one_arm(i, n), one_arm(i, 1, 1)]),
-            (m, [one_arm(i, n), PhaseStep(i, j, 2 * n), one_arm(i, 1, 2)]),
-        ]
-    else:
-        loops = [
-            (1, [one_arm(j, n)]),
-            (m, [one_arm(j, n), one_arm(i, 1, 0)]),
-            (1, [one_arm(i, n), one_arm(i, m, 1)]),
-            (1, [PhaseStep(i, j, 2 * n), PhaseStep(i, j, 2 * m, 2, NOT_SAMPLED)]),
-        ]
+    loops = [
+        (m, [one_arm(j, n), one_arm(i, 1, 0)]),
+        (m, [one_arm(j, n), one_arm(i, n), one_arm(i, 1, 1)]),
+        (m, [one_arm(i, n), PhaseStep(i, j, 2 * n), one_arm(i, 1, 2)]),
+    ]
     return Phase.of(loops, n_slots=3)
 
 
@@ -204,3 +245,27 @@ def _plausible(estimate: RateEstimate, pair: Pair, tolerance: float) -> bool:
     """Return whether an estimate may come from a settled state: its denominator is then the gap."""
     same_sign = estimate.denominator * (pair.alone - pair.alternating) > 0
     return same_sign and -tolerance <= estimate.unclipped <= 1 + tolerance
+
+
+def _settled_alike(last: list[RateEstimate], length: int, fastest: float) -> bool:
+    """Return whether two estimates say that the state settles within a block, and agree.
+
+    They do if they differ by less than a factor of 2 and are not faster than ``fastest``, and
+    if together they are good to ``_GOOD`` of lam.
+    """
+    shorter, longer = sorted(each.lam for each in last)
+    settled = last[0].lam * (length // 2) >= _SETTLES and last[1].lam * length >= _SETTLES
+    precision = math.hypot(*(1 / _relative_error(each) for each in last))
+    return settled and longer < 2 * shorter and longer <= fastest and precision * _GOOD >= 1
+
+
+def _relative_error(estimate: RateEstimate) -> float:
+    """Return the standard error as a share of lam; above 0 for exact means too."""
+    return max(estimate.standard_error / estimate.lam, 1e-9) if estimate.lam else math.inf
+
+
+def _combined(last: list[RateEstimate]) -> float:
+    """Return the geometric mean, each estimate weighted by its relative precision."""
+    weights = [_relative_error(each) ** -2 for each in last]
+    logs = sum(w * math.log(each.lam) for w, each in zip(weights, last, strict=True))
+    return math.exp(logs / sum(weights))

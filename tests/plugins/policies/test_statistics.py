@@ -77,11 +77,10 @@ def test_benchmarks_in_turn_scatter_less() -> None:
     assert ratios["balanced"] < 0.85 * ratios["paper"]
 
 
-@pytest.mark.parametrize("in_blocks", [True, False])
 @pytest.mark.parametrize("lam", [0.2, 0.6, 1.0])
-def test_estimation_phase_determines_lam(in_blocks: bool, lam: float) -> None:
+def test_estimation_phase_determines_lam(lam: float) -> None:
     instance = Instance([0.9, 0.5], [0.1, 0.9], lam)
-    phase = estimation_phase(Pair(0, 1, 0.0, 0.0), settle=60, samples=400, in_blocks=in_blocks)
+    phase = estimation_phase(Pair(0, 1, 0.0, 0.0), settle=60, samples=400)
     exact = PhaseReader(phase)
     exact.take(instance.expected_rewards(exact.arms(phase.n_pulls)))
     means = (exact.sums / 400).tolist()
