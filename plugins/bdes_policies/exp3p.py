@@ -1,11 +1,11 @@
 """EXP3.P: exponential weights with high-probability guarantees, for states that hardly move."""
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from attrs import field, frozen
-from attrs.validators import gt, lt
+from attrs.validators import gt, in_, lt, optional
 from numpy.random import Generator
 
 import bdes_framework as bdes
@@ -33,11 +33,24 @@ class Exp3pConfig:
 
     Parameters
     ----------
-    delta : float
-        The probability with which the regret bound may fail, between 0 and 1.
+    delta : float | None
+        The probability with which the regret bound may fail, between 0 and 1; 0.05 by default.
+        Only with ``bound = "high-probability"``.
+    bound : Literal["high-probability", "expected"]
+        What the tuning is for: the bound with probability 1 - delta, or that of Lemma 4.2 on
+        the expected regret, with beta = sqrt(ln K/(K·T)).
     """
 
-    delta: float = field(default=0.05, validator=[bdes.validate_number, gt(0), lt(1)])
+    delta: float | None = field(
+        default=None, validator=optional([bdes.validate_number, gt(0), lt(1)])
+    )
+    bound: Literal["high-probability", "expected"] = field(
+        default="high-probability", validator=in_(("high-probability", "expected"))
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.bound == "expected" and self.delta is not None:
+            raise bdes.InvalidValueError("'delta' needs bound = \"high-probability\"")
 
 
 class Rates(NamedTuple):
@@ -49,7 +62,7 @@ class Rates(NamedTuple):
 
 
 def rates(n_arms: int, horizon: int, delta: float) -> Rates:
-    """Return eta, gamma and beta for a known horizon."""
+    """Return eta, gamma and beta for a known horizon; those of Lemma 4.2 with ``delta`` = 1."""
     log_arms, rounds = math.log(n_arms), n_arms * horizon
     return Rates(
         eta=0.95 * math.sqrt(log_arms / rounds),
@@ -154,5 +167,7 @@ class Exp3p:
 def build(config: Exp3pConfig, context: bdes.PolicyContext) -> Exp3p:
     """Build the policy."""
     problem = context.problem
-    parameters = rates(problem.n_arms, problem.horizon, float(config.delta))
+    delta = 0.05 if config.delta is None else float(config.delta)
+    tuned_for = 1.0 if config.bound == "expected" else delta
+    parameters = rates(problem.n_arms, problem.horizon, tuned_for)
     return Exp3p(problem.n_arms, parameters, context.rng)

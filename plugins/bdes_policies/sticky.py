@@ -9,6 +9,7 @@ from numpy.random import Generator
 
 import bdes_framework as bdes
 from bdes_framework import IntArray, Problem, Schedule, compiled, validate_integer, validate_number
+from bdes_policies.exploration.commitment import round_robin
 from bdes_policies.exploration.phased_policy import (
     DiagnosticsDict,
     FollowSchedule,
@@ -43,7 +44,7 @@ class StickyConfig:
       left; as printed the test counts half of that, and runs past the horizon.
     - B = 2·ln T is rounded up, and w is T^(1/B) for that B.
     - When one meta-arm is left, it is played to the end without further batches.
-    - If the horizon has no room for a batch, the first meta-arm, arm 0, is played.
+    - If the horizon has no room for a batch, all arms are played in turn.
 
     Parameters
     ----------
@@ -119,16 +120,22 @@ def times_each(horizon: int, batch: int, batches: int) -> int:
     return math.floor(power)
 
 
+def default_batches(horizon: int) -> int:
+    """Return the paper's B = 2·ln T, rounded up."""
+    return max(1, math.ceil(2 * math.log(horizon)))
+
+
 def _script(
     problem: Problem, config: StickyConfig, rng: Generator, diagnostics: DiagnosticsDict
 ) -> PhaseGenerator:
     n_arms, horizon = problem.n_arms, problem.horizon
     n_pairs = n_arms * (n_arms + 1) // 2
-    batches = config.batches or max(1, math.ceil(2 * math.log(horizon)))
+    batches = config.batches or default_batches(horizon)
     log_term = math.log(2 * n_arms**2 * horizon * batches)
     # Looked at before any table is made: there may be a great many pairs.
-    begins = batches > 1 and 2 * times_each(horizon, 1, batches) * n_pairs < horizon
-    active = np.array(np.triu_indices(n_arms if begins else 1))
+    if batches == 1 or 2 * times_each(horizon, 1, batches) * n_pairs >= horizon:
+        return _without_room(n_arms, horizon, diagnostics)
+    active = np.array(np.triu_indices(n_arms))
     sums, count, left = np.zeros(active.shape[1]), 0, horizon
     batch_ends: list[tuple[int, int, int]] = []
     for batch in range(1, batches):
@@ -137,6 +144,8 @@ def _script(
             break
         phase, switches = smart_switching(active, times, rng)
         if phase.n_pulls > left:
+            if batch == 1:
+                return _without_room(n_arms, horizon, diagnostics)
             break
         sums = sums + (yield phase)
         count, left = count + times, left - phase.n_pulls
@@ -153,6 +162,11 @@ def _script(
         diagnostics.update(active_first=active[0], active_second=active[1], means=means)
     # A batch may have used up the horizon; then no round is left.
     return FollowSchedule(Schedule.cycle(committed, max(left, 1)))
+
+
+def _without_room(n_arms: int, horizon: int, diagnostics: DiagnosticsDict) -> bdes.Policy:
+    diagnostics["plan"] = "all arms in turn: no room for a batch"
+    return round_robin(n_arms, horizon)
 
 
 def build(config: StickyConfig, context: bdes.PolicyContext) -> PhasedPolicy:

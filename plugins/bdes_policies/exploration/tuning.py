@@ -137,8 +137,7 @@ def _balanced(
     best = np.ceil((horizon * (1 + of_b) / (2 * each)) ** (2 / 3)) if samples is None else samples
     kept = np.minimum(best, fitting)
     some = np.maximum(kept, 1)
-    errors = restoring_error(lam, restore, n_arms * some) + of_b * (1 - lam) ** settle
-    loss = some * each + (n_arms + 1) * settle + horizon * (errors + (1 + of_b) / np.sqrt(some))
+    loss = loss_bound(problem, lam, some, settle, restore)
     at = np.unravel_index(int(np.argmin(np.where(kept >= 1, loss, math.inf))), loss.shape)
     m, n, r = int(kept[at]), int(settle[at]), int(restore[at])
     return Lengths(
@@ -149,6 +148,18 @@ def _balanced(
         samples_asked=float(np.broadcast_to(best, loss.shape)[at]),
         settle_asked=float(n) if epsilon is None else settle_asked,
     )
+
+
+def loss_bound(
+    problem: Problem, lam: float, samples: FloatArray, settle: FloatArray, restore: FloatArray
+) -> FloatArray:
+    """Return the rounds explored plus the horizon times the errors left, as arrays of lengths."""
+    n_arms, horizon = problem.n_arms, problem.horizon
+    of_b = state_decay(lam, horizon)[1]
+    each = n_arms * (restore + 2)
+    errors = restoring_error(lam, restore, n_arms * samples) + of_b * (1 - lam) ** settle
+    spread: FloatArray = (1 + of_b) / np.sqrt(samples)
+    return samples * each + (n_arms + 1) * settle + horizon * (errors + spread)
 
 
 def restoring_error(lam: float, restore: FloatArray, blocks: FloatArray) -> FloatArray:
