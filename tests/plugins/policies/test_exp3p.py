@@ -7,6 +7,7 @@ import pytest
 from numpy.random import default_rng
 
 from bdes_framework import Problem
+from bdes_framework.errors import ConfigError
 from bdes_policies.exp3p import Exp3p, rates
 from tests.support.fused import fused, play_in_pieces
 from tests.support.noiseless import PLUGINS, array, build, diagnostics_of
@@ -35,6 +36,20 @@ def test_exp3p_draws_as_defined(n_arms: int, horizon: int) -> None:
         for i in range(n_arms):
             gains[i] += ((reward if i == arm else 0.0) + beta) / p[i]
         policy.tell(np.array([reward]))
+
+
+def test_exp3p_is_tuned_for_either_bound() -> None:
+    n_arms, horizon = 4, 300
+    for given, log in (
+        ({}, math.log(n_arms / 0.05)),
+        ({"delta": 0.2}, math.log(n_arms / 0.2)),
+        ({"bound": "expected"}, math.log(n_arms)),
+    ):
+        shown = diagnostics_of(build("exp3p", Problem(n_arms, horizon), **given))
+        assert shown["beta"] == pytest.approx(math.sqrt(log / (n_arms * horizon)))
+        assert shown["gamma"] == pytest.approx(1.05 * math.sqrt(n_arms * math.log(4) / horizon))
+    with pytest.raises(ConfigError, match="'delta' needs bound"):
+        build("exp3p", Problem(2, 10), bound="expected", delta=0.1)
 
 
 def test_exp3p_does_not_overflow_in_long_runs() -> None:

@@ -85,5 +85,5 @@ def test_regret_of_unknown_lambda(lam: float) -> None:
     ("lam", "picked"), [(SLOWEST, "exp3p"), (0.1, "etc"), (1.0, "sticky"), (0.0, "ucb1")]
 )
 def test_regret_of_auto_is_its_picks(lam: float, picked: str) -> None:
-    auto, alone = mean_regret("auto", lam), mean_regret(picked, lam)
+    auto, alone = mean_regret("auto", lam, thresholds="paper"), mean_regret(picked, lam)
     assert auto == pytest.approx(alone, rel=0.2)

@@ -1,0 +1,22 @@
+"""What ``auto`` loses, beside the best single policy told the same: on seeds fixed beforehand."""
+
+import pytest
+
+from studies.auto_loss import ALLOWED, ARMS, HORIZONS, RATES, measure
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("horizon", HORIZONS)
+@pytest.mark.parametrize("n_arms", ARMS)
+@pytest.mark.parametrize("rate", RATES)
+def test_auto_loses_little_more_than_the_best(horizon: int, n_arms: int, rate: str) -> None:
+    for losses in measure(horizon, n_arms, rate):
+        assert losses.ratio <= ALLOWED, losses
+
+
+def test_auto_loss_is_measured() -> None:
+    told, untold = measure(2_000, 2, "0.5", seeds=[0])
+    assert "etc" in told.of
+    assert "etc" not in untold.of
+    assert told.best in told.of
+    assert all(0 < loss < 1 for loss in told.of.values())
