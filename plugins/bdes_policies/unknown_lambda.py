@@ -32,6 +32,8 @@ class UnknownLambdaConfig:
 
     - Each mean is over its own number of samples; the pair handed on is the one with the
       largest gap; the estimator's formula is corrected (see ``estimate_lam``).
+    - While i and j alternate, rewards of j are sampled too, and the gap may be that of either
+      arm. As printed only i is looked at, and where only j pays no gap shows.
     - Finding out lam takes at most ``explore_at_most`` of the horizon, the test at most half
       of that, and each estimate at most half of what is then left: n and M are cut to fit.
       With no room for ln T samples, doubling ends, and the last estimate is used; if there
@@ -43,11 +45,13 @@ class UnknownLambdaConfig:
     - lam is taken to be at least 1/n: the test has seen the state move.
     - With a known replenishing arm ``etc`` commits, without one ``etc-unknown-arm``, from the
       state that all arms pulled so far have led to. Near 1 ``sticky`` may play instead.
-    - With ``tuning = "balanced"`` the test takes at most 2·K^(1/3)·T^(2/3) rounds, and so do
-      all estimates together; a gap counts from sqrt(ln T) of its standard errors; estimates
-      agree if they differ by no more than their standard errors add up to; the state
-      settles once before all samples of a mean, not before each; and the samples that the
-      test took of two of the three means count as well.
+    - With ``tuning = "balanced"`` the test takes at most 2·K^(1/3)·T^(2/3) rounds, all estimates
+      together at most twice that, and a gap counts from sqrt(ln T) of its standard errors.
+      Lam is estimated from blocks of both arms in turn (see ``estimate_lam_by_blocks``), twice
+      as long each time, until two estimates in a row say that the state settles within a
+      block and differ by less than a factor of 2: then by their mean. Printed estimates are
+      off by a share of 1, not of lam, so that small lam drown in them. With no room for
+      longer blocks, the estimate with the least relative error is used.
 
     Parameters
     ----------
