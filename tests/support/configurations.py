@@ -7,6 +7,7 @@ Configuration = tuple[str, dict[str, Any]]
 
 PAPER_POLICIES: list[Configuration] = [
     ("auto", {}),
+    ("auto", {"thresholds": "paper"}),
     ("etc", {}),
     ("etc", {"tuning": "paper", "planner": "exact"}),
     ("etc", {"samples": 3, "epsilon": 0.5}),
@@ -14,6 +15,7 @@ PAPER_POLICIES: list[Configuration] = [
     ("etc-unknown-arm", {"tuning": "paper"}),
     ("etc-unknown-arm", {"samples": 2, "explore_at_most": 0.9}),
     ("exp3p", {}),
+    ("exp3p", {"bound": "expected"}),
     ("posterior", {}),
     ("posterior", {"lam_prior": 0.2, "trust_lam": False, "draws": 1, "growth": 0.3}),
     ("sticky", {}),
