@@ -273,3 +273,58 @@ def measure_noise(seeds: int = SEEDS) -> list[NoiseRow]:
 
 
 NOISY = ("exp3p, lam = T^-2", "etc, lam = 0.5", "sticky, lam = 1")
+
+
+@frozen
+class ShrinkingGap:
+    """A policy on three arms of which one pays a gap more; the gap shrinks as T grows."""
+
+    policy: str
+    lam: Rate
+    gap: Rate
+    text: str
+    exponent: float
+    """Of T: what the theorem has for the worst instance at each horizon, logarithms left out."""
+
+
+SHRINKING = [
+    ShrinkingGap("exp3p", lambda t: t**-2.0, lambda t: 5 / math.sqrt(t), "5/sqrt(T)", 1 / 2),
+    ShrinkingGap("ucb1", lambda t: t**-2.0, lambda t: 5 / math.sqrt(t), "5/sqrt(T)", 1 / 2),
+    ShrinkingGap("etc", lambda t: 0.5, lambda t: 1 / math.cbrt(t), "T^(-1/3)", 2 / 3),
+    ShrinkingGap("sticky", lambda t: 1.0, lambda t: 25 / math.sqrt(t), "25/sqrt(T)", 1 / 2),
+]
+SHRINKING_HORIZONS = [10_000, 31_623, 100_000, 316_228, 1_000_000]
+SHRINKING_SEEDS = 200
+NEAR_EXPONENT = 0.1
+"""Both ends of a slope's interval lie this near to the exponent."""
+
+
+@frozen
+class ShrinkingRow:
+    """How regret grows where the gap shrinks."""
+
+    case: ShrinkingGap
+    regret: float
+    slope: float
+    low: float
+    high: float
+
+    @property
+    def held(self) -> bool:
+        """Whether the whole interval is near the exponent."""
+        return all(abs(end - self.case.exponent) <= NEAR_EXPONENT for end in (self.low, self.high))
+
+
+def measure_shrinking(case: ShrinkingGap, seeds: int = SHRINKING_SEEDS) -> ShrinkingRow:
+    """Play at all horizons, each with a gap of its own; all b are 1, so the optimum is known."""
+    regret = np.empty((seeds, len(SHRINKING_HORIZONS)))
+    for column, horizon in enumerate(SHRINKING_HORIZONS):
+        lam, r, b = case.lam(horizon), np.full(3, 0.5), np.ones(3)
+        r[-1] += case.gap(horizon)
+        for seed in range(seeds):
+            world = PLUGINS.environment("bernoulli", seed=seed, r=r, b=b, lam=lam)
+            policy = PLUGINS.policy(case.policy, bdes.Problem(3, horizon, lam, 0), seed=seed)
+            earned = bdes.simulate(world, policy, horizon, keep=False).total_mean
+            regret[seed, column] = r[-1] * horizon - earned
+    slope, low, high = slope_with_interval(SHRINKING_HORIZONS, regret)
+    return ShrinkingRow(case, float(regret[:, -1].mean()), slope, low, high)

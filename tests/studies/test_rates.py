@@ -2,7 +2,15 @@
 
 import pytest
 
-from studies.regimes import CASES, Case, measure, measure_noise
+from studies.regimes import (
+    CASES,
+    SHRINKING,
+    Case,
+    ShrinkingGap,
+    measure,
+    measure_noise,
+    measure_shrinking,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.rates]
 
@@ -13,6 +21,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.rates]
 def test_the_slope_is_within_the_theorem_s(case: Case) -> None:
     measured = measure(case)
     assert measured.held, (measured.slope, measured.low, measured.high, measured.theory_slope)
+
+
+@pytest.mark.parametrize("case", SHRINKING, ids=lambda case: case.policy)
+def test_shrinking_gaps_show_the_exponent(case: ShrinkingGap) -> None:
+    row = measure_shrinking(case)
+    assert row.held, (row.slope, row.low, row.high)
 
 
 def test_noise_costs_a_bounded_share() -> None:
