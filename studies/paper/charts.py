@@ -99,12 +99,14 @@ def _over_time(
             x=alt.X("round:Q", title="round", axis=alt.Axis(format=",.0f", tickCount=3)),
             y=alt.Y("regret:Q", title="regret (reward)", scale=scale, axis=axis),
             color=_colour("lam:N", LAMS, legend),
+            strokeDash=alt.StrokeDash("lam:N", scale=alt.Scale(domain=list(LAMS)), legend=legend),
         )
         .properties(width=205, height=170)
     )
     column = alt.Column("policy:N", title=None, sort=list(dict.fromkeys(r.policy for r in rows)))
     facets: alt.FacetChart = lines.facet(column=column).properties(title=title)
-    return facets
+    free: alt.FacetChart = facets.resolve_scale(y="independent")
+    return free
 
 
 # -- Table 1 --------------------------------------------------------------------------------
