@@ -2,16 +2,22 @@
 
 import pytest
 
-from studies.auto_loss import ALLOWED, ARMS, HORIZONS, RATES, measure
+from studies.auto_loss import ARMS, HORIZONS, RATES, measure
+
+CELLS = [
+    (horizon, n_arms, rate)
+    for horizon in HORIZONS
+    for n_arms in ARMS
+    for rate in RATES
+    if (horizon, rate) != (1_000_000, "T^-0.75")  # plans take minutes: the study has it
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("horizon", HORIZONS)
-@pytest.mark.parametrize("n_arms", ARMS)
-@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize(("horizon", "n_arms", "rate"), CELLS)
 def test_auto_loses_little_more_than_the_best(horizon: int, n_arms: int, rate: str) -> None:
     for losses in measure(horizon, n_arms, rate):
-        assert losses.ratio <= ALLOWED, losses
+        assert losses.held, (losses.ratio, losses.standard_error, losses.of)
 
 
 def test_auto_loss_is_measured() -> None:
