@@ -28,6 +28,7 @@ NUMERIC_CODE = (
     "_internal/distributions.py",
     "_internal/numbers.py",
     "_internal/seeding.py",
+    "_internal/threads.py",
     "experiment/cell.py",
     "fitting",
     "interfaces.py",
