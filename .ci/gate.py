@@ -14,10 +14,11 @@ from pathlib import Path
 
 BIN = Path(sys.executable).parent
 Step = tuple[str, str]
+CHOSEN = "-m 'not slow and not packaging'"
 TESTS: list[Step] = [
     # One process compiles what all workers use; numba's cache does not wait for its writers.
     ("compile loops", "python -m tests.support.compile_loops"),
-    ("pytest", "pytest -n 3 --dist worksteal -m 'not slow and not packaging' -q --durations 15"),
+    ("pytest", f"pytest -n 3 --dist worksteal {CHOSEN} -q --durations 15 --timeout 300"),
 ]
 CHECKS: list[Step] = [
     ("ruff check", "ruff check --quiet"),

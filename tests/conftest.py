@@ -1,6 +1,7 @@
 """Shared fixtures: plugins that are really installed or really local, never mocked."""
 
 import importlib
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,11 @@ from tests.support.experiments import FILE, SLOW, Install, changed, write_experi
 # Compiling on first use breaks any deadline; the same examples every time keep CI steady.
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
+
+# Signals as in a terminal: commands in the background and under nohup ignore some of them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture

@@ -6,10 +6,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from attrs import frozen
@@ -203,18 +201,6 @@ def bdes_cell_finished(run, cell):
 """
 
 
-@pytest.fixture
-def usual_signals() -> Iterator[None]:
-    """Handle signals as in a terminal, also where the tests were started by nohup."""
-    usual: dict[int, Any] = dict.fromkeys((signal.SIGTERM, signal.SIGHUP), signal.SIG_DFL)
-    usual[signal.SIGINT] = signal.default_int_handler
-    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
-@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
 def test_signals_stop_a_run_like_ctrl_c(folder: Path, name: str, code: int) -> None:
     write_plugin(folder, ("@hookimpl", HOOK.format(name=name) + "\n@hookimpl"))
