@@ -20,7 +20,7 @@ from bdes_framework._internal.seeding import branch
 from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.experiment.failures import explained
-from bdes_framework.interfaces import Environment, HasBenchmark, HasInstance, Policy
+from bdes_framework.interfaces import Environment, HasBenchmark, HasInstance, Kind, Policy
 from bdes_framework.model.instance import Problem
 from bdes_framework.plugin.fingerprint import ChangedCodeError, decisive_versions
 from bdes_framework.plugin.plugins import Plugins
@@ -243,7 +243,13 @@ def play(
 
 @working_folder_restored()
 def missing_knowledge(plugins: Plugins, cell: Cell) -> str:
-    """Return why a cell's policy needs more to be revealed to be built; empty if it does not."""
+    """Return why a cell's policy needs more to be revealed to be built; empty if it does not.
+
+    Empty, too, if code of third parties would be run: it may never end, or end the process.
+    """
+    parts = (Kind.ENVIRONMENT, cell.environment), (Kind.POLICY, cell.policy)
+    if any(plugins.is_foreign(kind, part.table) for kind, part in parts):
+        return ""
     hidden = [name for name in ("reveal_lam", "reveal_replenishing_arm") if not getattr(cell, name)]
     try:
         with shared_functions_kept():

@@ -365,8 +365,7 @@ class _RunExecution:
         """Return whether building a part runs code of third parties."""
         known = self._foreign.get(id(part))
         if known is None:
-            used = self._plugins.distributions(kind, part.table)
-            known = self._foreign[id(part)] = not used <= {FIRST_PARTY}
+            known = self._foreign[id(part)] = self._plugins.is_foreign(kind, part.table)
         return known
 
     def _take(self, left: dict[str, LeftT], key: str) -> LeftT:
@@ -400,7 +399,7 @@ class _RunExecution:
             return
         seen = set()
         bases = self._store.bases()
-        foreign = not self._plugins.distributions(Kind.PLANNER, planner) <= {FIRST_PARTY}
+        foreign = self._plugins.is_foreign(Kind.PLANNER, planner)
         for cell in self._experiment.cells:
             basis = bases.get(cell.key)
             key = benchmark_key(basis or "", cell.horizon)

@@ -41,7 +41,7 @@ from bdes_framework.plugin.fingerprint import (
     describe_change,
     framework_code,
 )
-from bdes_framework.plugin.registry import Entry, PluginStatus, Registry
+from bdes_framework.plugin.registry import FIRST_PARTY, Entry, PluginStatus, Registry
 
 _PROTOCOLS: Mapping[Kind, type] = {
     Kind.ENVIRONMENT: Environment,
@@ -196,13 +196,13 @@ class Plugins:
                     " run the same command to go on"
                 )
 
-    def distributions(self, kind: Kind, ref: Reference) -> set[str]:
-        """Return the distributions that a reference and those inside it come from."""
+    def is_foreign(self, kind: Kind, ref: Reference) -> bool:
+        """Return whether building a reference, or one inside it, runs code of third parties."""
         entry, config = self.resolve(kind, ref)
-        found = {entry.distribution}
-        for inner_kind, inner, _ in references_in(TableType(type(config)), config, ""):
-            found |= self.distributions(inner_kind, inner)
-        return found
+        return entry.distribution != FIRST_PARTY or any(
+            self.is_foreign(inner_kind, inner)
+            for inner_kind, inner, _ in references_in(TableType(type(config)), config, "")
+        )
 
     def _entry_of_config(self, kind: Kind, config: type[AttrsInstance]) -> Entry:
         for entry in self.entries(kind):

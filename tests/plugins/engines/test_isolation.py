@@ -14,7 +14,7 @@ from attrs import frozen
 
 from bdes_engines import pool
 from bdes_framework import ConfigError, PluginError, load_run, run_experiment
-from tests.support.command import bdes
+from tests.support.command import bdes, bdes_process
 from tests.support.experiments import run_demo, write_experiment, write_plugin
 
 PROCESSES = {"use": "processes", "workers": 2}
@@ -52,6 +52,16 @@ def test_cells_of_third_parties_cannot_end_the_run(folder: Path, engine: dict[st
     write_plugin(folder, ("        pass", "        import os; os._exit(0)"))
     write_experiment(folder, BESIDE_OURS, *ONE_CELL)
     run_demo(folder, engine=engine)
+    died = "its worker died every time it was tried (exit code 0)"
+    assert errors(folder) == {"mine": died, "uniform": None}
+
+
+def test_factories_of_third_parties_run_in_workers_only(folder: Path) -> None:
+    write_plugin(folder, ("    return First()", "    import os; os._exit(0)"))
+    write_experiment(folder, BESIDE_OURS, *ONE_CELL)
+    checked = bdes_process("check", "demo.toml", cwd=folder)
+    assert "demo.toml: no mistakes" in checked.stdout
+    run_demo(folder, engine=PROCESSES)
     died = "its worker died every time it was tried (exit code 0)"
     assert errors(folder) == {"mine": died, "uniform": None}
 
