@@ -69,9 +69,13 @@ def _answer_all(parent: Connection, requests: "queue.SimpleQueue[bytes | None]")
         parent.send_bytes(_pickled(UNABLE, f"{type(error).__name__}: {error}"))
         return
     parent.send_bytes(_pickled(READY))
+    process = os.getpid()
     while (batch := requests.get(timeout=IDLE_SECONDS)) is not None:
         for job in pickle.loads(batch):  # noqa: S301
-            parent.send_bytes(_outcome(execute, job))
+            outcome = _outcome(execute, job)
+            if os.getpid() != process:
+                os._exit(0)  # a job's fork came back: only the worker itself answers
+            parent.send_bytes(outcome)
 
 
 def _outcome(execute: Callable[[object], object], job: object) -> bytes:
@@ -119,6 +123,8 @@ class Worker:
             process = subprocess.Popen(  # noqa: S603 (our own interpreter)
                 [*command, str(others.fileno())],
                 stdin=subprocess.DEVNULL,
+                # What plugins print must not get into the output of a command.
+                stdout=sys.__stderr__ or subprocess.DEVNULL,
                 pass_fds=[others.fileno()],
                 start_new_session=True,
             )

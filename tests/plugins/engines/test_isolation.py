@@ -66,6 +66,21 @@ def test_factories_of_third_parties_run_in_workers_only(folder: Path) -> None:
     assert errors(folder) == {"mine": died, "uniform": None}
 
 
+def test_cell_that_forks_or_prints_costs_nobody_else(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The fork ends where its cell does; what is printed is not the command's output."""
+    write_plugin(
+        folder, ("        pass", "        import os; os.fork(); print('hello', flush=True)")
+    )
+    write_experiment(folder, BESIDE_OURS, *ONE_CELL)
+    run_demo(folder, engine=PROCESSES)
+    assert errors(folder) == {"mine": None, "uniform": None}
+    printed = capfd.readouterr()
+    assert "hello" in printed.err
+    assert "hello" not in printed.out
+
+
 @pytest.mark.parametrize("engine", WORKERS)
 def test_cell_that_takes_too_long_is_ended(folder: Path, engine: dict[str, object]) -> None:
     write_plugin(folder, ("        pass", "        while True: pass"))
