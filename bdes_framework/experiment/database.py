@@ -95,7 +95,9 @@ def connect_to_read(
             connection.execute("PRAGMA query_only = ON")
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES)
             stop_long_queries(connection)
-            version = _check_content(connection, path, formats, whole=check)
+            version = _check_content(connection, path, formats)
+            if check:
+                _check_whole(connection, path)
             if version == 0:
                 raise StoreError(f"{quoted(str(path), 200)} holds no run")
     return connection, version
@@ -108,12 +110,13 @@ def connect_to_write(path: Path, formats: Mapping[int, str]) -> sqlite3.Connecti
     with database_errors(path):
         connection = sqlite3.connect(path, isolation_level="IMMEDIATE", timeout=10)
         with _closed_on_error(connection):
-            version = _check_content(connection, path, formats, whole=True)
+            version = _check_content(connection, path, formats)
             if version not in (0, newest):
                 raise StoreError(
                     f"{quoted(str(path), 200)} was written by an older bdes-framework (format"
                     f" {version}): it can be read, but not gone on with; use another --out"
                 )
+            _repair_indexes(connection)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             if version == 0:
@@ -181,9 +184,7 @@ def _check_version(path: Path, version: int, newest: int) -> None:
         )
 
 
-def _check_content(
-    connection: sqlite3.Connection, path: Path, formats: Mapping[int, str], *, whole: bool
-) -> int:
+def _check_content(connection: sqlite3.Connection, path: Path, formats: Mapping[int, str]) -> int:
     """Return the version of a database whose tables are ours, and nothing else is in it.
 
     A view, a trigger or a computed column in somebody's file would run as part of our queries.
@@ -198,11 +199,38 @@ def _check_content(
             f"{quoted(str(path), 200)} is damaged, or no run: its tables are not those of"
             f" format {version}"
         )
-    if whole:
-        (check,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-        if check != "ok":
-            raise sqlite3.DatabaseError(f"malformed: {check}")
     return int(version)
+
+
+def _check_whole(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise an error if pages are damaged, or an index lacks rows: they would not be found."""
+    if _is_whole(connection, "integrity_check"):
+        return
+    if not _is_whole(connection, "quick_check"):  # the same without indexes
+        raise sqlite3.DatabaseError("malformed")
+    raise DamagedError(
+        f"{quoted(str(path), 200)}: an index is damaged; run the experiment again, which makes it"
+        " anew"
+    )
+
+
+def _repair_indexes(connection: sqlite3.Connection) -> None:
+    """Make damaged indexes anew; raise an error, with nothing changed, if that does not help."""
+    if _is_whole(connection, "integrity_check"):
+        return
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("REINDEX")
+        if not _is_whole(connection, "integrity_check"):
+            raise sqlite3.DatabaseError("malformed")
+        connection.execute("COMMIT")
+    except sqlite3.IntegrityError as error:  # two rows of one key
+        raise sqlite3.DatabaseError("malformed") from error
+
+
+def _is_whole(connection: sqlite3.Connection, check: str) -> bool:
+    (found,) = connection.execute(f"PRAGMA {check}(1)").fetchone()
+    return str(found) == "ok"
 
 
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master"

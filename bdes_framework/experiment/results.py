@@ -411,16 +411,17 @@ def find_damage(folder: Path) -> list[str]:
 
     Raises StoreError if it is no run, or one of a newer version.
     """
+    found: list[str] = []
     try:
-        with closing(open_store(folder, create=False)) as store:
-            found = [f"the database: {line}" for line in store.integrity()]
+        with closing(open_store(folder, create=False, check=False)) as store:
+            found += [f"the database: {line}" for line in store.integrity()]
             found += [f"{kind} {quoted(key)}" for kind, key in store.damage()]
             found += [f"file {quoted(name)}" for name in changed_files(store, folder)]
         if not found:
             with load_run(folder) as run:
                 found += run.unreadable()
     except DamagedError as error:
-        return [str(error)]
+        return found or [str(error)]
     return found
 
 

@@ -149,7 +149,12 @@ class Store:
 
     def copy_cells(self, other: "Store", keys: Collection[str]) -> None:
         """Copy finished cells of another run, in one transaction."""
-        results = [result for key in keys if (result := other.result(key)) is not None]
+        results = []
+        for key in keys:
+            result = other.result(key)
+            if result is None:  # its index, which is not checked, has lost it
+                raise other._damaged("cells", key)
+            results.append(result)
         with self._transaction():
             for result in results:
                 self._insert_cell(result)
@@ -381,10 +386,13 @@ class Store:
 
     def _require(self, is_sound: bool, table: str, key: object) -> None:
         if not is_sound:
-            raise DamagedError(
-                f"{quoted(str(self._path), 200)}: {_KINDS[table]} {quoted(key)} is damaged; run"
-                " the experiment again, which makes only what is damaged anew"
-            )
+            raise self._damaged(table, key)
+
+    def _damaged(self, table: str, key: object) -> DamagedError:
+        return DamagedError(
+            f"{quoted(str(self._path), 200)}: {_KINDS[table]} {quoted(key)} is damaged; run"
+            " the experiment again, which makes only what is damaged anew"
+        )
 
     def _floats(self, blob: object, table: str, key: object) -> FloatArray:
         return np.frombuffer(self._blob(blob, table, key))

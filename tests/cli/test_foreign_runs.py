@@ -11,7 +11,7 @@ import pytest
 from bdes_framework._version import __version__
 from bdes_framework.experiment.store import DATABASE
 from tests.support.command import bdes, fails, prints
-from tests.support.damage import change_value, seal
+from tests.support.damage import change_index, change_value, seal
 from tests.support.experiments import changed, run_demo, write_experiment
 from tests.support.reports import SMALL
 
@@ -114,6 +114,19 @@ def test_verify_of_what_cannot_be_opened(foreign: Path) -> None:
     (foreign / DATABASE).write_bytes(b"no database " * 1000)
     done = bdes("verify", str(foreign))
     assert (done.returncode, "it is damaged" in done.stdout) == (1, True)
+
+
+@pytest.mark.parametrize("table", ["meta", "cells", "benchmarks", "timings", "code", "provenance"])
+def test_a_damaged_index_changes_no_number(foreign: Path, table: str) -> None:
+    before = prints("export", str(foreign))
+    write_experiment(foreign.parent, text=SMALL)
+    change_index(foreign, table)
+    assert "an index is damaged; run the experiment again" in fails("show", str(foreign))
+    done = bdes("verify", str(foreign))
+    assert (done.returncode, "damaged: the database: row " in done.stdout) == (1, True)
+    assert prints("run", "demo.toml", "--out", "run", cwd=foreign.parent).count("4 reused")
+    assert prints("export", str(foreign)) == before
+    assert "no damage" in prints("verify", str(foreign))
 
 
 def test_damaged_cells_are_played_again(foreign: Path) -> None:

@@ -16,7 +16,7 @@ from bdes_framework.experiment import database
 from bdes_framework.experiment.cell import CellResult
 from bdes_framework.experiment.store import DATABASE, Store, locked, open_store
 from bdes_framework.interfaces import Benchmark
-from tests.support.damage import change_value, plant_journal
+from tests.support.damage import change_index, change_value, plant_journal
 
 
 def result(key: str, size: int = 50) -> CellResult:
@@ -271,4 +271,30 @@ def test_damaged_rows_are_deleted_to_be_made_anew(tmp_path: Path) -> None:
     store = open_store(tmp_path, create=True)
     assert (store.delete_damaged(), store.delete_damaged()) == (2, 0)
     assert (store.finished(failed=False), store.benchmark("b")) == (set(), None)
+    store.close()
+
+
+@pytest.mark.parametrize("table", ["meta", "cells", "benchmarks", "timings"])
+def test_a_damaged_index_is_noticed_and_made_anew(tmp_path: Path, table: str) -> None:
+    store = open_store(saved(tmp_path), create=False)
+    before = [*store.dump()]
+    store.close()
+    change_index(tmp_path, table)
+    with pytest.raises(StoreError, match="an index is damaged; run the experiment again"):
+        open_store(tmp_path, create=False)
+    open_store(tmp_path, create=True).close()
+    store = open_store(tmp_path, create=False)
+    assert [*store.dump()] == before
+    assert (store.meta("name"), store.result("a") is None) == ("a", False)
+    store.close()
+
+
+def test_a_cell_that_an_index_has_lost_is_not_taken_over(tmp_path: Path) -> None:
+    change_index(saved(tmp_path), "cells")
+    other = open_store(tmp_path, create=False, check=False)
+    (tmp_path / "own").mkdir()
+    store = open_store(tmp_path / "own", create=True)
+    with pytest.raises(StoreError, match="cell 'a' is damaged"):
+        store.copy_cells(other, other.finished(failed=False))
+    other.close()
     store.close()

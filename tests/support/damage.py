@@ -32,6 +32,19 @@ def change_value(folder: Path, column: str) -> None:
         connection.execute(change, (new, rowid))
 
 
+def change_index(folder: Path, table: str) -> None:
+    """Flip one bit of a key in the index of a table, with few rows, and none in the table."""
+    file = folder / DATABASE
+    with closing(sqlite3.connect(file)) as connection:
+        query = "SELECT rootpage FROM sqlite_master WHERE type = 'index' AND tbl_name = ?"
+        (page,) = connection.execute(query, (table,)).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        (key, *_) = connection.execute(f"SELECT * FROM {table} NOT INDEXED").fetchone()
+    content = bytearray(file.read_bytes())
+    content[content.index(key.encode(), (page - 1) * size, page * size)] ^= 1
+    file.write_bytes(content)
+
+
 def plant_journal(database: Path, victim: Path) -> None:
     """Leave a journal beside a database that makes SQLite delete ``victim`` when it is opened."""
     journal = database.with_name(f"{database.name}-journal")
