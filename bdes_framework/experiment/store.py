@@ -215,9 +215,9 @@ class Store:
             self._insert("benchmarks", key, values.tobytes(), bound, error)
 
     def delete_damaged(self) -> int:
-        """Delete damaged cells and benchmarks, which are then made anew; return how many."""
+        """Delete damaged rows; cells and benchmarks are then made anew. Return how many."""
         n = 0
-        for table in ("cells", "benchmarks"):
+        for table in _KINDS:
             found = [rowid for rowid, _, is_sound in self._all_rows(table) if not is_sound]
             n += len(found)
             with self._transaction():

@@ -132,8 +132,9 @@ def test_a_damaged_index_changes_no_number(foreign: Path, table: str) -> None:
 def test_damaged_cells_are_played_again(foreign: Path) -> None:
     before = prints("export", str(foreign))
     write_experiment(foreign.parent, text=SMALL)
-    change_value(foreign, "cells.means")
-    change_value(foreign, "benchmarks.upper_bound")
+    for column in ("cells.means", "benchmarks.upper_bound", "code.versions", "meta.name"):
+        change_value(foreign, column)
+    change_value(foreign, "timings.finished")
     (foreign / "resolved.json").unlink()
     assert bdes("run", "demo.toml", "--out", "run", cwd=foreign.parent).returncode == 0
     assert prints("export", str(foreign)) == before
