@@ -189,6 +189,7 @@ def _check_content(connection: sqlite3.Connection, path: Path, formats: Mapping[
 
     A view, a trigger or a computed column in somebody's file would run as part of our queries.
     """
+    # Should another process change the tables after this check.
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     (version,) = connection.execute("PRAGMA user_version").fetchone()

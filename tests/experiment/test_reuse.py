@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from importlib import metadata
 from pathlib import Path
+from stat import ST_UID
 from typing import Any
 from unittest import mock
 
@@ -186,6 +187,27 @@ def test_cells_are_reused_across_folders(folder: Path, played: Played) -> None:
     write_experiment(folder, *WITH_PLANNER)
     prints("run", "demo.toml", "--out", "runs/anew", "--no-reuse", cwd=folder)
     assert played.count() == {"mine": 6, "plan": 2}
+
+
+def test_cells_of_another_user_are_not_reused(
+    folder: Path, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_experiment(folder, ("[10, 50]", "[10]"))
+    run()
+    assert played.count() == {"mine": 3}
+    stat = Path.stat
+
+    def as_of_another(path: Path, **options: bool) -> os.stat_result:
+        found = stat(path, **options)
+        if path.name != "one":
+            return found
+        fields = list(found)
+        fields[ST_UID] += 1
+        return os.stat_result(fields)
+
+    monkeypatch.setattr(Path, "stat", as_of_another)
+    run_demo(folder, "runs/two", reuse=True)
+    assert played.count() == {"mine": 3}
 
 
 def test_changed_planner_plans_again(folder: Path, played: Played) -> None:

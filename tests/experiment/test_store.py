@@ -211,6 +211,34 @@ def test_a_schema_that_is_not_ours_raises(tmp_path: Path, hostile: str) -> None:
     assert (tmp_path / DATABASE).read_bytes() == before
 
 
+@pytest.mark.parametrize("create", [False, True])
+def test_a_schema_changed_after_the_check_runs_no_function(tmp_path: Path, create: bool) -> None:
+    store = open_store(saved(tmp_path), create=create)
+    store._connection.create_function("spy", 0, lambda: "seen")
+    connection = sqlite3.connect(tmp_path / DATABASE)
+    connection.executescript(
+        "DROP TABLE meta;CREATE VIEW meta AS SELECT 'name' AS name, spy() AS value, x'' AS checksum"
+    )
+    connection.close()
+    with pytest.raises(StoreError, match="unsafe use of spy"):
+        store.meta("name")
+    store.close()
+
+
+def test_a_row_that_is_too_long_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(tmp_path, create=True)
+    store.save(result("a", size=2 * 1024**2 // 8))
+    store.close()
+    store = open_store(tmp_path, create=False)
+    assert store.result("a") is not None
+    store.close()
+    monkeypatch.setattr(database, "MAX_ROW_BYTES", 1024**2)
+    with pytest.raises(StoreError, match="it has a row of more than 1 MiB"):
+        open_store(tmp_path, create=False, check=False).result("a")
+
+
 @pytest.mark.parametrize("name", [DATABASE, "lock.sqlite"])
 def test_a_planted_journal_deletes_no_file(tmp_path: Path, name: str) -> None:
     victim = tmp_path / "victim"
