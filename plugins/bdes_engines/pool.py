@@ -25,6 +25,11 @@ MAX_WORKERS = 1024
 ATTEMPTS = 3
 """How many workers a job may kill before it is given up."""
 
+HOPELESS = 3
+"""After so many jobs were given up, another is given up at its first death.
+
+Trying again is for what dies by chance, and a new worker takes a second to start."""
+
 BATCH_SECONDS = 1.0
 """No batch is meant to take longer."""
 
@@ -78,6 +83,7 @@ class Pool(Generic[JobT, ResultT]):
         self._cost_left = 0.0
         self._start_limit: float | None = None
         self._failed_starts = 0
+        self._given_up = 0
         self._grown = cost_per_second is not None
         self._cost_done = cost_per_second or 0.0
         self._spent = 1.0 if cost_per_second else 0.0
@@ -86,7 +92,8 @@ class Pool(Generic[JobT, ResultT]):
     def run(self, jobs: Sequence[JobT]) -> Iterator[ResultT | JobFailure[JobT]]:
         """Yield the result of each job, or why it has none, as they come."""
         # The cheapest first while there is one worker: they tell how long the rest will take.
-        self._give_back(_Task(job) for job in sorted(jobs, key=cost_of))
+        self._left.extend(_Task(job) for job in sorted(jobs, key=cost_of))
+        self._cost_left += sum(map(cost_of, jobs))
         limits = [limit for job in jobs if (limit := timeout_of(job))]
         self._start_limit = START_SECONDS + max(limits) if limits else None
         while self._left or any(member.tasks for member in self._members):
@@ -125,13 +132,17 @@ class Pool(Generic[JobT, ResultT]):
             self._members.append(_Member(Worker.start(self._execute)))
 
     def _give_back(self, tasks: Iterable[_Task[JobT]]) -> None:
+        """Put tasks back where the next one is taken, so that a job's attempts are in a row."""
         for task in tasks:
-            self._left.append(task)
+            if self._is_measured():
+                self._left.append(task)
+            else:
+                self._left.appendleft(task)
             self._cost_left += cost_of(task.job)
 
     def _batch(self) -> Iterator[_Task[JobT]]:
         """Take one task while little is known, later some that fit, expensive ones first."""
-        if not (self._grown and self._spent):
+        if not self._is_measured():
             task = self._left.popleft()
             self._cost_left -= cost_of(task.job)
             yield task
@@ -144,6 +155,10 @@ class Pool(Generic[JobT, ResultT]):
             cost += cost_of(task.job)
             yield task
         self._cost_left -= cost
+
+    def _is_measured(self) -> bool:
+        """Return whether jobs are handed out in batches of known length, expensive ones first."""
+        return self._grown and bool(self._spent)
 
     # -- listening --------------------------------------------------------------------------
 
@@ -206,7 +221,8 @@ class Pool(Generic[JobT, ResultT]):
         elif member.tasks:
             task = member.tasks[0]
             task.deaths += 1
-            if task.deaths >= ATTEMPTS:
+            if task.deaths >= ATTEMPTS or self._given_up >= HOPELESS:
+                self._given_up += 1
                 member.tasks.popleft()
                 yield JobFailure(task.job, f"its worker died every time it was tried ({ending})")
         self._give_back(reversed(member.tasks))

@@ -13,7 +13,8 @@ import pytest
 from attrs import frozen
 
 from bdes_engines import pool
-from bdes_framework import ConfigError, PluginError, load_run, run_experiment
+from bdes_engines.worker import Worker
+from bdes_framework import ConfigError, JobFailure, PluginError, load_run, run_experiment
 from tests.support.command import bdes, bdes_process
 from tests.support.experiments import run_demo, write_experiment, write_plugin
 
@@ -268,6 +269,27 @@ def work(task: Task) -> int:
     if task.number == 5:
         time.sleep(1000)
     return task.number
+
+
+def test_jobs_that_always_die_are_soon_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "HOPELESS", 1)
+    started: list[Worker] = []
+    start = Worker.start
+
+    def counted(execute: bytes) -> Worker:
+        started.append(start(execute))
+        return started[-1]
+
+    monkeypatch.setattr(Worker, "start", counted)
+    with closing(pool.Pool[int, None](1, os._exit)) as workers:
+        came = list(workers.run([7, 8, 9]))
+    reasons = {failure.job: failure.reason for failure in came if isinstance(failure, JobFailure)}
+    assert reasons == {
+        7: "its worker died every time it was tried (exit code 7)",
+        8: "its worker died every time it was tried (exit code 8)",
+        9: "its worker died every time it was tried (exit code 9)",
+    }
+    assert len(started) == pool.ATTEMPTS + 2  # all attempts for one job, then one for each
 
 
 def test_one_job_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
