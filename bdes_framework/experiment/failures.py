@@ -25,7 +25,8 @@ def explained(error: BaseException, plugins: Plugins) -> tuple[str, str]:
     """
     place = _place(error, plugins)
     try:
-        line = place + one_line(f"{type(error).__name__}: {str(error)[:MAX_MESSAGE]}")
+        name, message = type(error).__name__, str(error)[:MAX_MESSAGE]
+        line = place + one_line(f"{name}: {message}" if message else name)
         if max(len(str(each)) for each in _chain(error)) > MAX_DETAILS:
             details = "".join(traceback.format_tb(error.__traceback__)) + line
         else:

@@ -47,6 +47,11 @@ def test_helper_of_a_local_plugin_is_named(folder: Path) -> None:
     assert errors_of(folder) == {"local file helper.py:2, round 0: KeyError: 'oops'"}
 
 
+def test_exception_without_a_message_has_no_colon(folder: Path) -> None:
+    write_plugin(folder, (TELL, "        raise StopAsyncIteration"))
+    assert errors_of(folder) == {"local file mine.py:16, round 0: StopAsyncIteration"}
+
+
 def test_factory_that_raises_is_named_with_its_line(folder: Path) -> None:
     write_plugin(folder, ("return First()", "raise KeyError('oops')"))
     (error,) = errors_of(folder)
