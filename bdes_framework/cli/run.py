@@ -19,7 +19,12 @@ from bdes_framework.cli.report import need_charts, write_report
 from bdes_framework.cli.runs import show_run
 from bdes_framework.experiment.cell import Cell, CellResult
 from bdes_framework.experiment.file import Experiment, load_experiment
-from bdes_framework.experiment.replay import spread_cells, verify_cell
+from bdes_framework.experiment.replay import (
+    ReplayError,
+    spread_cells,
+    verify_cell,
+    why_not_verified,
+)
 from bdes_framework.experiment.results import Run
 from bdes_framework.experiment.run import run_experiment, run_folder
 from bdes_framework.experiment.summary import CellSummary
@@ -88,21 +93,38 @@ def run(
 
 
 def _verify(experiment: Experiment, n: int, stored: Sequence[CellSummary] = ()) -> bool:
-    """Play some cells twice; print what is not deterministic, and return whether all is."""
+    """Play some cells twice; print what is not the same, and return whether nothing is wrong."""
     known = {(c.environment, c.policy, c.horizon, c.replication): c for c in stored}
-    cells = spread_cells(experiment.cells, n)
-    wrong = 0
-    for cell in cells:
-        place = (cell.environment.label, cell.policy.label, cell.horizon, cell.replication)
-        found = known.get(place)
-        if found is None or found.error is None:
-            difference = verify_cell(experiment, cell, found)
-            wrong += bool(difference)
-            if difference:
-                echo(f"not deterministic: {one_line(difference)}", err=True)
-    if not wrong:
-        echo(f"{len(cells)} cells played again: the same, round by round")
+    by_reason: dict[str, list[Cell]] = {}
+    for cell in experiment.cells:
+        by_reason.setdefault(why_not_verified(cell, known.get(_place(cell))), []).append(cell)
+    same = wrong = 0
+    chosen = spread_cells(by_reason.pop("", []), n)
+    for cell in chosen:
+        try:
+            difference = verify_cell(experiment, cell, known.get(_place(cell)))
+        except ReplayError as error:
+            echo(f"not verified: {one_line(str(error))}", err=True)
+            wrong += 1
+            continue
+        same += not difference
+        wrong += bool(difference)
+        if difference:
+            echo(f"not deterministic: {one_line(difference)}", err=True)
+    # Said where fewer cells than asked for could be played.
+    for reason, cells in by_reason.items() if len(chosen) < n else ():
+        echo(f"not verified: {_counted(len(cells))}: {reason}", err=True)
+    if same:
+        echo(f"{_counted(same)} played again: the same, round by round")
     return not wrong
+
+
+def _place(cell: Cell) -> tuple[str, str, int, int]:
+    return cell.environment.label, cell.policy.label, cell.horizon, cell.replication
+
+
+def _counted(n: int) -> str:
+    return f"{n:,} cell" if n == 1 else f"{n:,} cells"
 
 
 class _Stopped(KeyboardInterrupt):

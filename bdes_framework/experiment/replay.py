@@ -26,6 +26,8 @@ from bdes_framework.simulation.loop import Trace, log_checkpoints
 MAX_ROUNDS = 5_000_000
 """Rounds above which a cell is not replayed: every round is kept in memory."""
 
+_TOO_LONG = f"more than {MAX_ROUNDS:,} rounds are not played again"
+
 
 class ReplayError(BdesError):
     """A cell cannot be replayed, or earned something else than what is stored."""
@@ -75,7 +77,7 @@ def replay_cell(
         If it is too long or fails, or unless it earns exactly what is stored.
     """
     if cell.horizon > MAX_ROUNDS:
-        raise ReplayError(f"more than {MAX_ROUNDS:,} rounds are not played again")
+        raise ReplayError(_TOO_LONG)
     try:
         environment = build_environment(experiment.plugins, cell)
         trace = play(experiment.plugins, cell, environment, checkpoints, keep=True)
@@ -97,10 +99,22 @@ def spread_cells(cells: Sequence[Cell], n: int) -> list[Cell]:
     return [cell for turn in turns for cell in turn if cell is not None][:n]
 
 
+def why_not_verified(cell: Cell, stored: CellSummary | None) -> str:
+    """Return why a cell is not played again; empty if it can be."""
+    if stored is not None and stored.error is not None:
+        return "failed in the run"
+    return _TOO_LONG if cell.horizon > MAX_ROUNDS else ""
+
+
 def verify_cell(experiment: Experiment, cell: Cell, stored: CellSummary | None = None) -> str:
     """Play a cell twice in this process; return who is not deterministic, and where it shows.
 
     Empty if both games are the same, round by round, and earn what is stored.
+
+    Raises
+    ------
+    ReplayError
+        If a game fails.
     """
     where = f"on {cell.environment.label}, T = {cell.horizon}, replication {cell.replication}"
     try:
@@ -108,7 +122,8 @@ def verify_cell(experiment: Experiment, cell: Cell, stored: CellSummary | None =
     except BaseException as error:
         if is_interrupt(error):
             raise
-        return f"{cell.policy.label} {where}: {explained(error, experiment.plugins)[0]}"
+        reason = explained(error, experiment.plugins)[0]
+        raise ReplayError(f"{cell.policy.label} {where}: {reason}") from error
     found = _first_difference(first, second)
     if found is not None:
         at, name = found
@@ -128,11 +143,9 @@ def verify_cell(experiment: Experiment, cell: Cell, stored: CellSummary | None =
 
 
 def _kept_trace(experiment: Experiment, cell: Cell) -> Trace:
-    if cell.horizon > MAX_ROUNDS:
-        raise ReplayError(f"more than {MAX_ROUNDS:,} rounds are not played again")
-    environment = build_environment(experiment.plugins, cell)
     checkpoints = log_checkpoints(cell.horizon, cell.checkpoints)
     with shared_functions_kept(experiment.plugins.statuses):
+        environment = build_environment(experiment.plugins, cell)
         return play(experiment.plugins, cell, environment, checkpoints, keep=True)
 
 

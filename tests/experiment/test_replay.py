@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bdes_framework import load_experiment
+from bdes_framework.experiment import replay
 from bdes_framework.experiment.replay import spread_cells
 from tests.support.command import bdes
 from tests.support.experiments import Install, write_experiment, write_plugin
@@ -87,6 +88,37 @@ def test_deterministic_cells_verify(folder: Path) -> None:
     done = bdes("run", "demo.toml", "--verify", "100", cwd=folder)
     assert done.returncode == 0
     assert "6 cells played again: the same, round by round" in done.stdout
+
+
+def test_cells_that_failed_are_not_verified(folder: Path) -> None:
+    write_plugin(folder, ("        pass", "        raise OSError"))
+    done = bdes("run", "demo.toml", "--verify", "2", cwd=folder)
+    assert "played again" not in done.stdout
+    assert "not verified: 6 cells: failed in the run\n" in done.stderr
+
+
+def test_cells_that_are_too_long_are_not_verified(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "MAX_ROUNDS", 20)
+    write_experiment(folder, ("[10, 50]", "[50, 10]"), ("replications = 3", "replications = 1"))
+    one = bdes("check", "demo.toml", "--verify", "1", cwd=folder)
+    assert one.stdout.endswith("\n1 cell played again: the same, round by round\n")
+    assert (one.returncode, one.stderr) == (0, "")
+    two = bdes("check", "demo.toml", "--verify", "2", cwd=folder)
+    assert two.returncode == 0
+    assert two.stderr.startswith("not verified: 1 cell: more than ")
+
+
+def test_cell_that_fails_only_when_played_again_is_not_verified(folder: Path) -> None:
+    ended = "import os\n        if os.path.exists('done'): raise SystemExit('once')"
+    write_plugin(folder, ("        pass", f"        {ended}"))
+    assert bdes("run", "demo.toml", "--out", "run", cwd=folder).returncode == 0
+    (folder / "done").touch()
+    done = bdes("run", "demo.toml", "--out", "run", "--verify", "1", cwd=folder)
+    assert done.returncode == 1
+    assert "not verified: mine on bernoulli, T = 10, replication 0: " in done.stderr
+    assert "not deterministic" not in done.stderr
 
 
 def test_verified_cells_are_spread_over_policies(two: Path) -> None:
