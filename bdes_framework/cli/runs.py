@@ -26,6 +26,7 @@ from bdes_framework.experiment.summary import (
     CellSummary,
     Estimate,
     Result,
+    beaten_benchmarks,
     estimate,
     slopes,
     summarise,
@@ -116,12 +117,19 @@ def show_run(
     """
     console = Console()
     cells = run.cells() if cells is None else cells
-    console.print(results_table(summarise(cells), console.width))
+    results = summarise(cells)
+    console.print(results_table(results, console.width))
     counts = f"{len(cells)} of {run.n_cells} cells in {ascii_controls(str(run.folder))}"
     console.print(Text(counts + (_done_text(run.progress) if run.progress else "")))
     benchmark_errors = run.benchmark_errors()
     for error in benchmark_errors:
         echo(f"no regret: the benchmark failed: {error}", err=True)
+    for label in beaten_benchmarks(results):
+        echo(
+            f"warning: the benchmark of {quoted(label)} is beaten: it is no upper bound, so regret"
+            " is not regret against the best sequence",
+            err=True,
+        )
     failed = [cell for cell in cells if cell.error is not None]
     for cell, place in _kinds(cells, attrgetter("warning")):
         echo(f"warning: {place}: {one_line(cell.warning or '')}", err=True)
@@ -218,10 +226,9 @@ def _best(results: Sequence[Result]) -> list[Result]:
 def _fraction(result: Result) -> str:
     if result.mean is None:
         return "failed"
-    if result.regret is None:
-        return "-"
-    optimum = result.mean.mean + result.regret.mean
-    return f"{result.mean.mean / optimum:.1%}" if optimum > 0 else "-"
+    if result.beats_benchmark:
+        return "> 100%"
+    return "-" if result.share is None else f"{result.share:.1%}"
 
 
 def estimate_text(estimate: Estimate | None) -> str:

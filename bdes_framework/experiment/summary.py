@@ -10,6 +10,7 @@ from attrs import frozen
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.distributions import student_quantile
 from bdes_framework.plugin.hookspecs import FinishedCell
+from bdes_framework.simulation.regret import allowed_rounding
 
 
 @frozen
@@ -68,6 +69,26 @@ class Result:
     mean: Estimate | None
     regret: Estimate | None
     n_failed: int
+
+    @property
+    def beats_benchmark(self) -> bool:
+        """Whether more was earned than the benchmark earns, beyond rounding."""
+        if self.mean is None or self.regret is None:
+            return False
+        return self.regret.mean < -allowed_rounding(self.mean.mean)
+
+    @property
+    def share(self) -> float | None:
+        """Expected reward as a share of the benchmark's; None without one, or if it is 0."""
+        if self.mean is None or self.regret is None:
+            return None
+        optimum = self.mean.mean + self.regret.mean
+        return self.mean.mean / optimum if optimum > 0 else None
+
+
+def beaten_benchmarks(results: Sequence[Result]) -> list[str]:
+    """Return the environments, each once, whose benchmark a policy beats."""
+    return list(dict.fromkeys(result.environment for result in results if result.beats_benchmark))
 
 
 def summarise(cells: Sequence[CellSummary]) -> list[Result]:

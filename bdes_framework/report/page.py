@@ -19,6 +19,7 @@ from bdes_framework._internal.files import replace_text
 from bdes_framework._version import __version__
 from bdes_framework.errors import BdesError
 from bdes_framework.experiment.file import Experiment
+from bdes_framework.experiment.summary import beaten_benchmarks
 from bdes_framework.report import tables
 from bdes_framework.report.data import RunData
 from bdes_framework.report.figures import Figures
@@ -106,6 +107,7 @@ def report_page(
         run_tables=tables.run_tables(data),
         figures=figures,
         standings=tables.standings_table(data),
+        beaten=[data.environment_names[label] for label in beaten_benchmarks(data.results)],
         slopes=tables.slope_table(data, fits),
         not_replayed=paths.reasons,
         gaps=tables.gap_table(data),

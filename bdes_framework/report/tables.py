@@ -183,9 +183,10 @@ def _standing_row(data: RunData, standing: Standing, with_regret: bool) -> Table
     assert result.mean is not None
     regret: list[TableCell] = []
     if with_regret:
-        optimum = None if result.regret is None else result.mean.mean + result.regret.mean
-        share = result.mean.mean / optimum if optimum else None
-        regret = [_estimate(result.regret), number(share, ".1%")]
+        share = number(result.share, ".1%")
+        if result.beats_benchmark:
+            share = TableCell("> 100%", result.share, True)
+        regret = [_estimate(result.regret), share]
     verdict = "best" if standing.is_best else "tied" if standing.is_tied else ""
     if result.n_failed:
         verdict = f"{verdict}, {result.n_failed} failed".removeprefix(", ")

@@ -1,11 +1,12 @@
 """Whatever a plugin says of its benchmark, the run stays readable, and nobody beats the bound."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from bdes_framework import load_run
-from tests.support.command import bdes
+from tests.support.command import bdes, prints
 from tests.support.experiments import Install, changed, run_demo, write_experiment, write_plugin
 
 WORLD = """
@@ -96,6 +97,20 @@ def test_right_benchmark_gives_regret(folder: Path, install: Install) -> None:
     write_world(folder, install, "Benchmark(checkpoints, values, values[-1])")
     with run_demo(folder) as run:
         assert [(cell.error, cell.regret) for cell in run.cells()] == [(None, 0.0)] * 3
+    assert "beaten" not in bdes("show", "run", cwd=folder).stderr
+
+
+def test_beaten_benchmark_is_told(folder: Path, install: Install) -> None:
+    write_world(folder, install, "Benchmark(checkpoints, values / 500, np.inf)")
+    done = bdes("run", "demo.toml", "--out", "run", cwd=folder)
+    assert done.returncode == 0
+    assert re.search(r"mine .* > 100%", done.stdout)
+    assert "50000" not in done.stdout
+    assert done.stderr.count("the benchmark of 'world' is beaten: it is no upper bound") == 1
+    prints("report", "run", "--paths", "0", cwd=folder)
+    page = (folder / "run" / "report.html").read_text()
+    assert "&gt; 100%" in page
+    assert "Benchmarks that are beaten: they are no upper bounds" in page
 
 
 def test_cell_above_an_own_bound_fails(folder: Path, install: Install) -> None:
