@@ -19,7 +19,12 @@ from bdes_framework._internal.files import working_folder_restored
 from bdes_framework._internal.text import did_you_mean, listed, one_line, quoted
 from bdes_framework.errors import PluginError
 from bdes_framework.plugin.hookspecs import API_VERSION, PROJECT, HookSpecs
-from bdes_framework.plugin.local_files import import_file, import_module, source_version
+from bdes_framework.plugin.local_files import (
+    import_entry_point,
+    import_file,
+    import_module,
+    source_version,
+)
 from bdes_framework.plugin.registry import FIRST_PARTY, PluginStatus, Registrar, Registry
 from bdes_framework.plugin.shared_functions import shared_functions_kept
 
@@ -47,7 +52,10 @@ def installed() -> list[Candidate]:
 
 def _installed_candidate(point: EntryPoint) -> Candidate:
     name, version = (point.dist.name, point.dist.version) if point.dist else (None, None)
-    return Candidate(point.name, canonicalize_name(name or "unknown"), version or "", point.load)
+    distribution = canonicalize_name(name or "unknown")
+    # Ours keep their bytecode: their hash is of files that only an installer changes.
+    load = point.load if distribution == FIRST_PARTY else partial(import_entry_point, point)
+    return Candidate(point.name, distribution, version or "", load)
 
 
 def local(reference: str, base: Path) -> Candidate:

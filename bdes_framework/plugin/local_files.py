@@ -1,4 +1,4 @@
-"""Import of plugins that are not installed: modules by name, files and folders by path.
+"""Import of other people's plugins: installed ones, modules by name, files and folders by path.
 
 They are compiled from source, never from bytecode: that of a file of the same size and time may
 be another file's. What is imported is what was hashed, however late it is imported.
@@ -9,15 +9,18 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from importlib.abc import MetaPathFinder
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
     SOURCE_SUFFIXES,
     ExtensionFileLoader,
     FileFinder,
+    ModuleSpec,
     PathFinder,
     SourceFileLoader,
 )
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -42,13 +45,34 @@ _helper_versions: dict[str, str] = {}
 _source_folders: set[Path] = set()
 """The folders whose modules are compiled from source."""
 
+_source_names: set[str] = set()
+"""The outermost modules of installed plugins, which are compiled from source."""
+
 _source_hashes: dict[Path, str] = {}
-"""The hash of each file of a local plugin, as of when the plugin was loaded."""
+"""The hash of each file of a plugin, as of when the plugin was loaded."""
 
 
 def source_version(path: Path) -> str:
     """Return a hash of a local plugin's files, helpers included."""
     return "sha256:" + combined_hash(file_hashes(source_files(path), folder_beside(path)))
+
+
+def import_entry_point(point: EntryPoint) -> object:
+    """Import what an installed plugin announces, its distribution's modules from source."""
+    outermost = point.module.partition(".")[0]
+    if outermost not in sys.modules:
+        files = (point.dist.files if point.dist else None) or ()
+        recorded = {file.parts[0].removesuffix(".py") for file in files if file.suffix == ".py"}
+        for name in {outermost, *recorded} - set(sys.modules):
+            _source_names.add(name)
+            found = importlib.util.find_spec(name) if name.isidentifier() else None
+            if found is not None and found.origin is not None and found.has_location:
+                path = Path(found.origin).resolve()
+                beside = (file.relative_to(folder_beside(path)) for file in _note_hashes(path))
+                _source_names.update(file.parts[0].removesuffix(".py") for file in beside)
+        if _from_source not in sys.meta_path:
+            sys.meta_path.insert(0, _from_source)
+    return point.load()
 
 
 def import_module(name: str) -> ModuleType:
@@ -112,15 +136,40 @@ class _SourceLoader(SourceFileLoader):
         return code
 
 
+class _FromSource(MetaPathFinder):
+    """Finds modules of installed plugins where others find them, and has them compiled."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname.partition(".")[0] not in _source_names:
+            return None
+        others = (finder for finder in sys.meta_path if finder is not self)
+        specs = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next((spec for spec in specs if spec is not None), None)
+        if spec is not None and type(spec.loader) is SourceFileLoader:
+            spec.loader = _SourceLoader(fullname, spec.loader.path)
+        return spec
+
+
+_from_source = _FromSource()
+
+
 def _compile_from_source(path: Path) -> None:
     """Compile a local module or package, and what it imports from beside it, from source."""
     folder = folder_beside(path)
     if folder in installed_folders():
         return
-    files = source_files(path)
+    files = _note_hashes(path)
+    _add_source_folders({folder, *(file.parent for file in files)})
+
+
+def _note_hashes(path: Path) -> list[Path]:
+    """Note what the files of a module or package are now, helpers included; return them."""
+    folder, files = folder_beside(path), source_files(path)
     hashes = file_hashes(files, folder)
     _source_hashes.update({folder / name: hashed for name, hashed in hashes.items()})
-    _add_source_folders({folder, *(file.parent for file in files)})
+    return files
 
 
 def _add_source_folders(folders: Iterable[Path]) -> None:

@@ -62,8 +62,6 @@ class Played:
 @pytest.fixture
 def played(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
     """Count the cells of ``mine``, in the folder ``runs`` below the experiment's."""
-    # Of one size and second, an installed module would be taken for its former self.
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.chdir(folder)
     found = Played(folder)
     write_plugin(folder, ("pass", found.noted("mine")))
@@ -267,6 +265,26 @@ def test_bytecode_of_local_files_is_not_trusted(
     second = run().cells()
     assert first[0].total_mean != second[0].total_mean
     assert second[0].total_mean == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("module", ["bdes_acme", "helper_of_reuse"])
+def test_bytecode_of_installed_plugins_is_not_trusted(
+    install: Install, monkeypatch: pytest.MonkeyPatch, played: Played, module: str
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    source = good_plugin("acme", ("import numpy", "import helper_of_reuse\nimport numpy"))
+    file = install("bdes-acme", source + "# ARM = 0\n") / f"{module}.py"
+    file.with_name("helper_of_reuse.py").write_text("ARM = 0\n")
+    if module == "bdes_acme":
+        file.write_text(source + "ARM = 0\n")
+    before = file.stat()
+    importlib.import_module(module)  # by somebody else, who leaves bytecode behind
+    file.write_text(file.read_text().replace("ARM = 0", "ARM = 1"))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    for name in ("bdes_acme", "helper_of_reuse"):
+        sys.modules.pop(name, None)
+    load_plugins()
+    assert sys.modules[module].ARM == 1
 
 
 @pytest.mark.parametrize("name", ["mine.py", "helper_of_reuse.py"])
