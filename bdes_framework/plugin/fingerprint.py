@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
 
@@ -39,6 +40,9 @@ NUMERIC_CODE = (
     "simulation",
 )
 """Files and folders of the framework that can change a cell's numbers; no others can."""
+
+CODE_SUFFIXES = (".py", *EXTENSION_SUFFIXES)
+"""How files end that Python imports: its own and those of compiled extensions."""
 
 _NUMERIC_LIBRARIES = ("numpy", "numba")
 
@@ -108,7 +112,7 @@ def _code_hash(distribution: str, modules: tuple[ModuleType, ...]) -> str:
 def _recorded_files(distribution: str) -> Iterator[tuple[str, str]]:
     """Yield the files that an installer recorded for a distribution, with hashes.
 
-    Python files are read, for they may have been edited; of others the recorded hash counts.
+    Code is read, for it may have been edited; of other files the recorded hash counts.
     """
     try:
         files = metadata.distribution(distribution).files or ()
@@ -121,7 +125,7 @@ def _recorded_files(distribution: str) -> Iterator[tuple[str, str]]:
             continue
         path = Path(str(file.locate()))
         content = file.hash.value
-        if file.suffix == ".py":
+        if file.name.endswith(CODE_SUFFIXES):
             with suppress(OSError):
                 content = _content_hash(path.read_bytes())
         yield file.as_posix(), content
@@ -180,16 +184,21 @@ def source_files(path: Path) -> list[Path]:
             continue
         found.add(file)
         # Whatever is installed there has a version of its own.
-        if beside not in installed_folders():
+        if file.suffix == ".py" and beside not in installed_folders():
             for name in _imported_names(file):
-                module = beside / f"{name}.py"
-                left += [module] if module.is_file() else (beside / name).rglob("*.py")
+                single = [beside / f"{name}{suffix}" for suffix in CODE_SUFFIXES]
+                left += list(filter(Path.is_file, single)) or _code_below(beside / name)
     return sorted(found)
 
 
 def own_files(path: Path) -> list[Path]:
     """Return a module's file, or all files of a package given by its ``__init__.py``, sorted."""
-    return sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+    return _code_below(path.parent) if path.name == "__init__.py" else [path]
+
+
+def _code_below(folder: Path) -> list[Path]:
+    """Return the files of Python and of compiled extensions in a folder and those below, sorted."""
+    return sorted(file for file in folder.rglob("*.*") if file.name.endswith(CODE_SUFFIXES))
 
 
 def folder_beside(path: Path) -> Path:

@@ -69,7 +69,7 @@ def import_entry_point(point: EntryPoint) -> object:
             if found is not None and found.origin is not None and found.has_location:
                 path = Path(found.origin).resolve()
                 beside = (file.relative_to(folder_beside(path)) for file in _note_hashes(path))
-                _source_names.update(file.parts[0].removesuffix(".py") for file in beside)
+                _source_names.update(file.parts[0].partition(".")[0] for file in beside)
         if _from_source not in sys.meta_path:
             sys.meta_path.insert(0, _from_source)
     return point.load()
@@ -203,7 +203,7 @@ def _make_helpers_importable(path: Path) -> None:
     importlib.invalidate_caches()
     helpers: dict[str, list[Path]] = {}
     for file in sorted(set(source_files(path)) - set(own_files(path))):
-        helpers.setdefault(file.relative_to(folder).parts[0].removesuffix(".py"), []).append(file)
+        helpers.setdefault(file.relative_to(folder).parts[0].partition(".")[0], []).append(file)
     for name, files in helpers.items():
         found = sys.modules[name].__spec__ if name in sys.modules else PathFinder.find_spec(name)
         origin = Path(found.origin).resolve() if found and found.origin else path

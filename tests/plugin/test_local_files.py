@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import attrs
@@ -10,6 +11,7 @@ import pytest
 from bdes_framework import load_experiment, load_plugins, load_run, run_experiment
 from bdes_framework.plugin import local_files
 from bdes_framework.plugin.fingerprint import source_files
+from bdes_framework.plugin.local_files import source_version
 from tests.support.command import bdes
 from tests.support.experiments import FILE, good_plugin
 
@@ -113,6 +115,19 @@ def test_source_files_of_a_package(tmp_path: Path) -> None:
     write(tmp_path, {"p/__init__.py": "", "p/deep/far.py": "import helper\n", "helper.py": ""})
     found = source_files(tmp_path / "p" / "__init__.py")
     assert [file.name for file in found] == ["helper.py", "__init__.py", "far.py"]
+
+
+@pytest.mark.parametrize("suffix", EXTENSION_SUFFIXES)
+def test_compiled_extensions_are_hashed(tmp_path: Path, suffix: str) -> None:
+    package = tmp_path / "p" / "__init__.py"
+    package.parent.mkdir()
+    package.write_text("import beside_p")
+    versions = {source_version(package)}
+    for file in (package.parent / f"fast{suffix}", tmp_path / f"beside_p{suffix}"):
+        for content in (b"\x7fELF\0one", b"\x7fELF\0two"):
+            file.write_bytes(content)
+            versions.add(source_version(package))
+    assert len(versions) == 5
 
 
 def test_source_files_leave_out_what_is_installed() -> None:
