@@ -35,6 +35,7 @@ MAX_LABEL_LENGTH = 200
 MAX_CELLS = 1_000_000
 MAX_VARIANTS = 10_000
 """Of environments, and of policies: every one of them is checked."""
+MAX_HORIZONS = 1_000
 MAX_CHECKPOINTS = 10_000
 MAX_HORIZON = 10**12
 MAX_TIMEOUT = 10**7
@@ -237,12 +238,13 @@ class _CellBuilder:
                         self.planner_code = self._plugins.code_of(*found)
         environments = self._sources(Kind.ENVIRONMENT, "environments", config.environments)
         policies = self._sources(Kind.POLICY, "policies", config.policies)
-        n_replications = self._replications_that_fit(environments, policies)
-        if n_replications is None:
+        size = self._size_that_fits(environments, policies)
+        if size is None:
             return []
+        horizons, n_replications = size
         self.mistakes += [*grid.duplicate_labels(environments), *grid.duplicate_labels(policies)]
         cells: list[Cell] = []
-        for horizon in list(filter(_is_horizon, config.horizons)) or [_PLACEHOLDER_HORIZON]:
+        for horizon in horizons:
             parts = self._parts(environments, horizon, None)
             # Of an environment a formula may use the number of arms, and nothing else.
             players = {n: self._parts(policies, horizon, n) for n in {n for _, n in parts}}
@@ -323,25 +325,31 @@ class _CellBuilder:
         )
         return path
 
-    def _replications_that_fit(
+    def _size_that_fits(
         self, environments: list[grid.Source], policies: list[grid.Source]
-    ) -> int | None:
-        """Return the number of replications to build; None if the grid itself is too large."""
+    ) -> tuple[list[int], int] | None:
+        """Return the horizons to check and the number of replications to build.
+
+        Of too many cells none is built, and one horizon shows the other mistakes; None if the
+        grid itself is too large for that.
+        """
         config = self._config
-        points = max(len(config.horizons), 1)
-        too_large = False
+        points, too_large = 1, False
         for key, sources in (("environments", environments), ("policies", policies)):
             size = sum(source.size for source in sources)
             points *= max(size, 1)
             if size > MAX_VARIANTS:
                 too_large = True
                 self._add_mistake(key, f"has {size:,} variants; the maximum is {MAX_VARIANTS:,}")
-        n = points * config.replications
+        n = points * max(len(config.horizons), 1) * config.replications
         if n > MAX_CELLS:
             self._add_mistake("", f"describes {n:,} cells; the maximum is {MAX_CELLS:,}")
         if points > MAX_CELLS or too_large:
             return None
-        return config.replications if n <= MAX_CELLS else 0
+        horizons = list(filter(_is_horizon, config.horizons)) or [_PLACEHOLDER_HORIZON]
+        if n > MAX_CELLS or len(config.horizons) > MAX_HORIZONS:
+            return horizons[:1], 0
+        return horizons, config.replications
 
     def _parts(
         self, sources: list[grid.Source], horizon: int, n_arms: int | None
@@ -423,6 +431,9 @@ def _value_mistakes(config: ExperimentConfig) -> list[Mistake]:
         mistakes.append(Mistake("seed", "must be from 0 to 2^128 - 1"))
     if config.checkpoints > MAX_CHECKPOINTS:
         mistakes.append(Mistake("checkpoints", f"must be at most {MAX_CHECKPOINTS:,}"))
+    if len(config.horizons) > MAX_HORIZONS:
+        many = f"has {len(config.horizons):,} entries; the maximum is {MAX_HORIZONS:,}"
+        mistakes.append(Mistake("horizons", many))
     mistakes += [
         Mistake(f"horizons[{index}]", f"must be from 1 to {MAX_HORIZON:,}, got {horizon}")
         for index, horizon in enumerate(config.horizons)

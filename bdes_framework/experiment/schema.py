@@ -12,6 +12,7 @@ from bdes_framework.experiment.arms import MAX_EXPERIMENT_ARMS, ArmsConfig
 from bdes_framework.experiment.file import (
     MAX_CHECKPOINTS,
     MAX_HORIZON,
+    MAX_HORIZONS,
     MAX_LABEL_LENGTH,
     MAX_TIMEOUT,
     MIN_VALUES,
@@ -51,6 +52,7 @@ _LIMITS: Mapping[str, Schema] = {
     "horizons": {
         "items": {"type": "integer", "minimum": 1, "maximum": MAX_HORIZON},
         "minItems": 1,
+        "maxItems": MAX_HORIZONS,
         "uniqueItems": True,
     },
     "environments": {"items": {"$ref": "#/$defs/environments"}, "minItems": 1},

@@ -101,6 +101,7 @@ WRONG = {
         "[10, 0]": "horizons[1]: must be from 1 to",
         "[]": "horizons: needs at least one entry",
         "[10, 10]": "horizons: names a horizon twice",
+        str([*range(1, 1_002)]): "horizons: has 1,001 entries; the maximum is 1,000",
     },
     "replications = 3": {
         "replications = 0": "replications: must be at least 1",
@@ -169,6 +170,20 @@ ENVIRONMENTS = " ".join(f"environments[{place}" for place in ("0]", "1]", "2]", 
 POLICIES = "policies[1] policies[1].x policies[2] policies[2].label"
 NOPE = '[[policies]]\nuse = "nope"\nlabel = ""'
 BAD = "lam = 3\n\n[[environments]]\nr = [1]\n\n[[environments]]\nuse = 'bernoulli'\nr = [0.1]"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [("[10, 50]", str([*range(1, 1_002)])), ("replications = 3", "replications = 1_000_000")],
+)
+def test_too_many_cells_are_checked_at_one_horizon(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, change: Change
+) -> None:
+    resolved = mock.Mock(side_effect=Plugins.resolve)
+    monkeypatch.setattr(Plugins, "resolve", lambda *a, **k: resolved(*a, **k))
+    assert len(mistakes(folder, change)) == 1
+    kinds = [call.args[1] for call in resolved.call_args_list]
+    assert kinds.count(Kind.POLICY) == 1
 
 
 @pytest.mark.parametrize(

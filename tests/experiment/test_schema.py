@@ -101,7 +101,7 @@ WRONG_KEYS: Mapping[str, list[Any]] = {
     "name": ["", " ", "x" * 201],
     "replications": [0],
     "checkpoints": [1, 10_001],
-    "horizons": [[], [0], [10**12 + 1], [10, 10], 10, ["10"]],
+    "horizons": [[], [0], [10**12 + 1], [10, 10], 10, ["10"], [*range(1, 1_002)]],
     "environments": [[]],
     "policies": [[], [{"label": "x"}], ["nobody"], [{"use": "uniform", "arms": DRAWN}]],
     "benchmark": [True],
