@@ -4,8 +4,17 @@ import pytest
 
 from studies.auto_loss import ARMS, HORIZONS, RATES, measure
 
+# Measured above what is allowed, on the seeds fixed beforehand: docs/policies.md has the table.
+ABOVE = {
+    (1_000_000, 2, "0.1"): "1.94 without an arm told",
+    (1_000_000, 2, "0.9"): "1.35 with an arm told",
+    (1_000_000, 2, "0.99"): "1.54 with an arm told",
+    (1_000_000, 5, "0.1"): "1.28 without an arm told",
+}
 CELLS = [
-    (horizon, n_arms, rate)
+    pytest.param(*cell, marks=pytest.mark.xfail(reason=ABOVE[cell], strict=True))
+    if (cell := (horizon, n_arms, rate)) in ABOVE
+    else cell
     for horizon in HORIZONS
     for n_arms in ARMS
     for rate in RATES
