@@ -38,6 +38,8 @@ def chi_square_tail(statistic: float, freedom: int) -> float:
 
     >>> round(chi_square_tail(3.841, 1), 4), round(chi_square_tail(18.307, 10), 4)
     (0.05, 0.05)
+    >>> round(chi_square_tail(6.635, 1), 4), round(chi_square_tail(23.209, 10), 4)
+    (0.01, 0.01)
     """
     none = freedom == 0 or statistic <= 0
     return 1.0 if none else float(scipy.special.chdtrc(freedom, statistic))

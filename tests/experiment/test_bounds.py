@@ -7,59 +7,36 @@ import pytest
 
 from bdes_framework import load_run
 from tests.support.command import bdes, prints
-from tests.support.experiments import Install, changed, run_demo, write_experiment, write_plugin
+from tests.support.experiments import (
+    Install,
+    changed,
+    plugin_of,
+    run_demo,
+    write_experiment,
+    write_plugin,
+)
 
 WORLD = """
-import numpy as np
-from attrs import frozen
-from bdes_framework import Benchmark, Outcome, hookimpl
-
-BDES_API_VERSION = 1
-
-@frozen
-class Config:
-    '''Pays one half, always.'''
-
-class World:
     n_arms = 2
     def pull(self, arms):
         return Outcome(np.full(arms.size, 0.5), np.full(arms.size, 0.5))
     def benchmark(self, checkpoints):
         values = 0.5 * checkpoints.astype(np.float64)
         return BENCHMARK
-
-@hookimpl
-def bdes_register(registrar):
-    registrar.environment("world", Config, lambda config, context: World())
 """
-
-PLANNER = """
-import numpy as np
-from attrs import frozen
-from bdes_framework import Plan, Schedule, hookimpl
-
-BDES_API_VERSION = 1
-
-@frozen
-class Config:
-    '''Plays the worst arm and says that nothing is better.'''
-
-class Worst:
+WORST = """
     def plan(self, instance, horizon):
         schedule = Schedule.cycle([1], horizon)
         value = instance.value(schedule)
-        return Plan(schedule, value, value)
-
-@hookimpl
-def bdes_register(registrar):
-    registrar.planner("worst", Config, lambda config, context: Worst())
+        return Plan(schedule, value, value)  # as if nothing were better
 """
 
 BERNOULLI = 'use = "bernoulli"\nr = [0.9, 0.3]\nb = [0.1, 1.0]\nlam = 0.3'
 
 
 def write_world(folder: Path, install: Install, benchmark: str) -> None:
-    install("bdes-world", changed(WORLD, ("BENCHMARK", benchmark)), version="0.3")
+    world = plugin_of("environment", "world", changed(WORLD, ("BENCHMARK", benchmark)))
+    install("bdes-world", world, version="0.3")
     changes = ((BERNOULLI, 'use = "world"'), ("benchmark = false\n", ""), ("[10, 50]", "[10]"))
     write_experiment(folder, *changes)
 
@@ -125,7 +102,7 @@ def test_cell_above_an_own_bound_fails(folder: Path, install: Install) -> None:
 
 
 def test_cell_above_a_planned_bound_fails(folder: Path, install: Install) -> None:
-    install("bdes-planner", PLANNER, version="0.3")
+    install("bdes-planner", plugin_of("planner", "worst", WORST), version="0.3")
     write_experiment(folder, ("benchmark = false", 'benchmark = "worst"'), ("[10, 50]", "[3]"))
     with run_demo(folder) as run:
         errors = {str(cell.error) for cell in run.cells()}

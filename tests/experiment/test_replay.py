@@ -9,32 +9,17 @@ from bdes_framework import load_experiment
 from bdes_framework.experiment import replay
 from bdes_framework.experiment.replay import spread_cells
 from tests.support.command import bdes
-from tests.support.experiments import Install, write_experiment, write_plugin
+from tests.support.experiments import Install, plugin_of, write_experiment, write_plugin
 
 SECOND = (
     ('use = "mine"', 'use = "mine"\n\n[[policies]]\nuse = "other"'),
     ('"mine.py"', '"mine.py", "other.py"'),
 )
 
-WORLD = """
-import numpy as np
-from attrs import frozen
-from bdes_framework import Outcome, hookimpl
-
-BDES_API_VERSION = 1
-
-@frozen
-class Config:
-    '''Pays what nobody seeded.'''
-
-class World:
+UNSEEDED = """
     n_arms = 2
     def pull(self, arms):
         return Outcome(np.random.default_rng().random(arms.size), np.full(arms.size, 0.5))
-
-@hookimpl
-def bdes_register(registrar):
-    registrar.environment("world", Config, lambda config, context: World())
 """
 
 BERNOULLI = 'use = "bernoulli"\nr = [0.9, 0.3]\nb = [0.1, 1.0]\nlam = 0.3'
@@ -60,7 +45,7 @@ def test_policy_that_is_not_deterministic_is_named(two: Path, command: tuple[str
 
 
 def test_environment_that_is_not_deterministic_is_named(folder: Path, install: Install) -> None:
-    install("bdes-world", WORLD, version="0.3")
+    install("bdes-world", plugin_of("environment", "world", UNSEEDED), version="0.3")
     write_experiment(folder, (BERNOULLI, 'use = "world"'))
     done = bdes("run", "demo.toml", "--verify", "1", cwd=folder)
     assert done.returncode == 1

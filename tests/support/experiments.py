@@ -55,6 +55,26 @@ def bdes_register(registrar):
     registrar.policy("{name}", Config, build)
 """
 
+PLUGIN = """
+import time
+import numpy as np
+from attrs import frozen
+from bdes_framework import Benchmark, Outcome, Plan, Schedule, hookimpl
+
+BDES_API_VERSION = 1
+
+@frozen
+class Config:
+    '''Does what its test needs.'''
+
+class Thing:
+{body}
+
+@hookimpl
+def bdes_register(registrar):
+    registrar.{kind}("{name}", Config, lambda config, context: Thing())
+"""
+
 SLOW = """
 import time
 import numpy as np
@@ -104,6 +124,11 @@ def changed(text: str, *changes: tuple[str, str]) -> str:
 def good_plugin(name: str, *changes: tuple[str, str]) -> str:
     """Return the source of a plugin, changed, that registers one policy under a name."""
     return changed(GOOD, ("{name}", name), *changes)
+
+
+def plugin_of(kind: str, name: str, body: str) -> str:
+    """Return the source of a plugin that registers one thing of a kind, given its class's body."""
+    return changed(PLUGIN, ("{kind}", kind), ("{name}", name), ("{body}", body))
 
 
 def write_plugin(folder: Path, *changes: tuple[str, str], name: str = "mine") -> None:

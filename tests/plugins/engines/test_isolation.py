@@ -16,7 +16,7 @@ from bdes_engines import pool
 from bdes_engines.worker import Worker
 from bdes_framework import ConfigError, JobFailure, PluginError, load_run, run_experiment
 from tests.support.command import bdes, bdes_process
-from tests.support.experiments import run_demo, write_experiment, write_plugin
+from tests.support.experiments import plugin_of, run_demo, write_experiment, write_plugin
 
 PROCESSES = {"use": "processes", "workers": 2}
 DASK = {"use": "dask", "workers": 2}
@@ -90,29 +90,14 @@ def test_cell_that_takes_too_long_is_ended(folder: Path, engine: dict[str, objec
     assert errors(folder) == {"mine": "took longer than 0.5 s (timeout)"}
 
 
-PLANNER = """
-import time
-from attrs import frozen
-from bdes_framework import hookimpl
-
-BDES_API_VERSION = 1
-
-@frozen
-class Config:
-    '''Plans for ever.'''
-
-class Endless:
+ENDLESS = """
     def plan(self, instance, horizon):
         time.sleep(1000)
-
-@hookimpl
-def bdes_register(registrar):
-    registrar.planner("endless", Config, lambda config, context: Endless())
 """
 
 
 def test_benchmark_that_takes_too_long_is_ended(folder: Path) -> None:
-    (folder / "mine.py").write_text(PLANNER)
+    (folder / "mine.py").write_text(plugin_of("planner", "endless", ENDLESS))
     ours = ('use = "mine"', 'use = "uniform"')
     endless = ("benchmark = false", 'benchmark = "endless"')
     write_experiment(folder, endless, ours, *ONE_CELL)
