@@ -1,23 +1,26 @@
 # Two commands work alone on a fresh machine: `make demo` and `make test`.
-# Both make their own virtual environment in .venv and install everything they need.
+# Both make their own virtual environment in .venv and install what they need, and no more.
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+DEMO_INSTALLED := .venv/.demo-installed
 # Hundreds of processes import the same modules: keep their bytecode, whatever the machine says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo test pytest types lint imports docs coverage slow floors rates paper posterior bench bench-peers figures clean
+.PHONY: help install demo test pytest types lint imports docs coverage slow floors rates paper headline posterior bench bench-peers figures clean
 
 help:
-	@echo "make demo    list the plugins, run the example experiment, and write a report of it"
+	@echo "make demo    plan a schedule, compare policies that learn, and write a report of it"
 	@echo "make test    tests, types, lint, imports, wheel, docs: what gates a change, but for coverage;"
 	@echo "             prints what each step took and the slowest tests"
 	@echo "make coverage  fail below 95 % of lines and branches of core and plugins"
 	@echo "make slow    the statistical and scale checks that are too slow for every change"
 	@echo "make floors  install the lowest versions that pyproject.toml allows, and run quick tests"
-	@echo "make rates   measure how regret grows in every regime, and write docs/rates.md"
+	@echo "make rates   measure how regret grows in every regime, and write docs/rates.md; and what"
+	@echo "             rank-one loses, in docs/policies.md"
 	@echo "make paper   reproduce the paper's figures and table, and write docs/paper.md"
+	@echo "make headline  play README's comparison, and write its table and chart"
 	@echo "make posterior  compare the policy posterior with the paper's, and write docs/posterior.md"
 	@echo "make bench   speed, as a table of ratios against C (needs gcc); bench-peers: against peers"
 	@echo "make docs    build the documentation site into site/; figures: draw its pictures anew"
@@ -27,14 +30,22 @@ help:
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
+	touch $@ $(DEMO_INSTALLED)
+
+# A report needs charts, but none of the tools of development.
+$(DEMO_INSTALLED): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[report]'
 	touch $@
 
 install: $(INSTALLED)
 
-demo: install
-	$(BIN)/bdes plugins
-	$(BIN)/bdes plan --r 0.9,0.3 --b 0.1,1 --lam 0.3 -T 10000
-	$(BIN)/bdes run examples/demo.toml --report
+# A story that fits on one screen: the toy, its best schedule, who finds it, and the report.
+demo: $(DEMO_INSTALLED)
+	@echo "Two ads, a toy: click-bait pays 0.9 and wears people out, quality pays 0.3."
+	@$(BIN)/bdes plan --r 0.9,0.3 --b 0.1,1 --lam 0.3 -T 100000 \
+	  | sed -n 's/^schedule */Toy schedule that is best, if all is known: /p'
+	@$(BIN)/bdes run examples/demo.toml --report
 
 test: install
 	$(BIN)/python .ci/gate.py
@@ -85,10 +96,16 @@ QUICK := tests/cli tests/internal tests/plugin tests/experiment/test_file.py \
 
 rates: install
 	$(BIN)/python -m studies.rates
+	$(BIN)/python -m studies.rank_one
 	$(BIN)/pytest -m rates
 
 paper: install
 	$(BIN)/python -m studies.paper.reproduce
+
+headline: install
+	$(BIN)/bdes run examples/headline/experiment.toml
+	$(BIN)/bdes show headline --format markdown | $(BIN)/python -m studies.pages README.md headline
+	$(BIN)/bdes plot headline --chart share --out docs/img/headline.svg
 
 posterior: install
 	$(BIN)/python -m studies.posterior.measure

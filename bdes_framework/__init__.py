@@ -11,6 +11,7 @@ from bdes_framework._internal.lazy_names import lazy_names
 if TYPE_CHECKING:
     from bdes_framework._internal.arrays import FloatArray as FloatArray
     from bdes_framework._internal.arrays import IntArray as IntArray
+    from bdes_framework._internal.display import Summary as Summary
     from bdes_framework._internal.numbers import as_integer as as_integer
     from bdes_framework._internal.seeding import Seed as Seed
     from bdes_framework._version import __version__ as __version__
@@ -34,6 +35,13 @@ if TYPE_CHECKING:
     from bdes_framework.experiment.file import Experiment as Experiment
     from bdes_framework.experiment.file import ExperimentConfig as ExperimentConfig
     from bdes_framework.experiment.file import load_experiment as load_experiment
+    from bdes_framework.experiment.pooling import Observations as Observations
+    from bdes_framework.experiment.pooling import Unit as Unit
+    from bdes_framework.experiment.pooling import Variant as Variant
+    from bdes_framework.experiment.result_table import PolicyResults as PolicyResults
+    from bdes_framework.experiment.result_table import Pooled as Pooled
+    from bdes_framework.experiment.result_table import ResultTable as ResultTable
+    from bdes_framework.experiment.result_table import TableColumn as TableColumn
     from bdes_framework.experiment.results import Curves as Curves
     from bdes_framework.experiment.results import Run as Run
     from bdes_framework.experiment.results import RunBenchmark as RunBenchmark
@@ -45,10 +53,7 @@ if TYPE_CHECKING:
     from bdes_framework.fitting.fisher_scoring import PosteriorPoint as PosteriorPoint
     from bdes_framework.fitting.fisher_scoring import ScoringRules as ScoringRules
     from bdes_framework.fitting.fisher_scoring import fisher_scoring as fisher_scoring
-    from bdes_framework.fitting.fit import Fit as Fit
     from bdes_framework.fitting.fit import Forecast as Forecast
-    from bdes_framework.fitting.fit import ModelScore as ModelScore
-    from bdes_framework.fitting.fit import PlayableArms as PlayableArms
     from bdes_framework.fitting.fit import fit as fit
     from bdes_framework.fitting.fit import forecast as forecast
     from bdes_framework.fitting.goodness import GoodnessOfFit as GoodnessOfFit
@@ -62,11 +67,19 @@ if TYPE_CHECKING:
     from bdes_framework.fitting.log import Log as Log
     from bdes_framework.fitting.parametrisation import Coordinates as Coordinates
     from bdes_framework.fitting.parametrisation import RatePrediction as RatePrediction
-    from bdes_framework.fitting.readers import Columns as Columns
     from bdes_framework.fitting.readers import read_log as read_log
+    from bdes_framework.fitting.result import Fit as Fit
+    from bdes_framework.fitting.result import ModelScore as ModelScore
+    from bdes_framework.fitting.result import PlayableArms as PlayableArms
+    from bdes_framework.fitting.rows import Columns as Columns
     from bdes_framework.interfaces import AnytimePlanner as AnytimePlanner
     from bdes_framework.interfaces import Benchmark as Benchmark
     from bdes_framework.interfaces import BuildContext as BuildContext
+    from bdes_framework.interfaces import CrowdEnvironment as CrowdEnvironment
+    from bdes_framework.interfaces import CrowdEnvironmentRef as CrowdEnvironmentRef
+    from bdes_framework.interfaces import CrowdPolicy as CrowdPolicy
+    from bdes_framework.interfaces import CrowdPolicyContext as CrowdPolicyContext
+    from bdes_framework.interfaces import CrowdPolicyRef as CrowdPolicyRef
     from bdes_framework.interfaces import Diagnostics as Diagnostics
     from bdes_framework.interfaces import DiagnosticValue as DiagnosticValue
     from bdes_framework.interfaces import Engine as Engine
@@ -90,6 +103,7 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import PolicyContext as PolicyContext
     from bdes_framework.interfaces import PolicyRef as PolicyRef
     from bdes_framework.interfaces import Reference as Reference
+    from bdes_framework.interfaces import StationaryPlanner as StationaryPlanner
     from bdes_framework.model.affine import AffineEffect as AffineEffect
     from bdes_framework.model.affine import add_pull as add_pull
     from bdes_framework.model.affine import effect_of_arms as effect_of_arms
@@ -97,8 +111,10 @@ if TYPE_CHECKING:
     from bdes_framework.model.affine import repeat_weights as repeat_weights
     from bdes_framework.model.affine import state_decay as state_decay
     from bdes_framework.model.compiling import compiled as compiled
+    from bdes_framework.model.decision_table import DecisionTable as DecisionTable
     from bdes_framework.model.hull import hull_of_arms as hull_of_arms
     from bdes_framework.model.hull import pareto_arms as pareto_arms
+    from bdes_framework.model.instance import CrowdProblem as CrowdProblem
     from bdes_framework.model.instance import Instance as Instance
     from bdes_framework.model.instance import Problem as Problem
     from bdes_framework.model.instance import alternating_limit as alternating_limit
@@ -113,6 +129,7 @@ if TYPE_CHECKING:
     from bdes_framework.model.rounds import sweep_states as sweep_states
     from bdes_framework.model.schedule import Schedule as Schedule
     from bdes_framework.model.schedule import Segment as Segment
+    from bdes_framework.planning import BurntEnd as BurntEnd
     from bdes_framework.planning import PlanReport as PlanReport
     from bdes_framework.planning import report_plan as report_plan
     from bdes_framework.plugin.hookspecs import API_VERSION as API_VERSION
@@ -130,6 +147,9 @@ if TYPE_CHECKING:
     from bdes_framework.plugin.registry import Registrar as Registrar
     from bdes_framework.plugin.validators import validate_integer as validate_integer
     from bdes_framework.plugin.validators import validate_number as validate_number
+    from bdes_framework.simulation.crowd import CrowdTrace as CrowdTrace
+    from bdes_framework.simulation.crowd import Feedback as Feedback
+    from bdes_framework.simulation.crowd import simulate_crowd as simulate_crowd
     from bdes_framework.simulation.loop import Trace as Trace
     from bdes_framework.simulation.loop import log_checkpoints as log_checkpoints
     from bdes_framework.simulation.loop import simulate as simulate
@@ -144,36 +164,45 @@ _HOMES = {
     "errors": "BdesError ConfigError ContractError InvalidValueError Mistake PluginError"
     " StoreError UnknownNameError",
     "fitting.fisher_scoring": "PosteriorPoint ScoringRules fisher_scoring",
-    "fitting.fit": "Fit Forecast ModelScore PlayableArms fit forecast",
+    "fitting.fit": "Forecast fit forecast",
+    "fitting.result": "Fit ModelScore PlayableArms",
     "fitting.goodness": "GoodnessOfFit",
-    "interfaces": "AnytimePlanner Benchmark BuildContext Diagnostics DiagnosticValue Engine"
+    "interfaces": "AnytimePlanner Benchmark BuildContext CrowdEnvironment CrowdEnvironmentRef"
+    " CrowdPolicy CrowdPolicyContext CrowdPolicyRef Diagnostics DiagnosticValue Engine"
     " EngineRef Environment EnvironmentRef FusedEnvironment FusedPolicy HasBenchmark"
-    " HasDiagnostics HasInstance JobFailure Kind NoiseModel NoiseModelRef Outcome Plan Planner"
-    " PlannerRef Policy PolicyContext PolicyRef Reference",
+    " HasDiagnostics HasInstance JobFailure Kind NoiseModel NoiseModelRef Outcome Plan"
+    " Planner PlannerRef Policy PolicyContext PolicyRef Reference StationaryPlanner",
     "model.affine": "AffineEffect add_pull effect_of_arms repeat_effect repeat_weights state_decay",
     "model.compiling": "compiled",
+    "model.decision_table": "DecisionTable",
     "model.hull": "hull_of_arms pareto_arms",
     "model.rounds": "Record World finite_rewards play_round reward_in_unit_interval sweep_block"
     " sweep_states",
     "fitting.likelihood": "Likelihood fresh_state likelihood_of sweep_information sweep_likelihood"
     " sweep_log_likelihood sweep_log_likelihoods",
     "plugin.load": "PluginsConfig load_plugins",
-    "fitting.readers": "Columns read_log",
+    "fitting.readers": "read_log",
+    "fitting.rows": "Columns",
     "fitting.log": "Log",
     "plugin.plugins": "Plugins",
-    "model.instance": "Instance Problem alternating_limit settling_pulls state_after_repeating",
+    "model.instance": "CrowdProblem Instance Problem alternating_limit settling_pulls"
+    " state_after_repeating",
     "plugin.parameters": "Parameter parameters_of",
-    "planning": "PlanReport report_plan",
+    "planning": "BurntEnd PlanReport report_plan",
     "plugin.hookspecs": "API_VERSION FinishedCell HookSpecs RunProgress hookimpl",
     "plugin.registry": "Entry PluginStatus Registrar",
     "plugin.validators": "validate_integer validate_number",
     "model.schedule": "Schedule Segment",
+    "_internal.display": "Summary",
     "_internal.numbers": "as_integer",
     "_internal.seeding": "Seed",
+    "simulation.crowd": "CrowdTrace Feedback simulate_crowd",
     "simulation.loop": "Trace log_checkpoints simulate",
     "simulation.regret": "benchmark_of des_regret external_regret",
     "experiment.cell": "Cell CellResult Part",
     "experiment.file": "Experiment ExperimentConfig load_experiment",
+    "experiment.pooling": "Observations Unit Variant",
+    "experiment.result_table": "PolicyResults Pooled ResultTable TableColumn",
     "experiment.results": "Curves Run RunBenchmark load_run",
     "experiment.run": "run_experiment",
     "experiment.summary": "CellSummary Estimate Result",

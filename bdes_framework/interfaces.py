@@ -7,19 +7,33 @@ go in and out, a block of pulls at a time; shapes are written beside every array
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Annotated, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Generic,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    runtime_checkable,
+)
 
 import numpy as np
 from attrs import AttrsInstance, field, frozen
 from numpy.random import Generator
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.display import html_facts, shown_fields, shown_numbers
 from bdes_framework._internal.numbers import is_number
 from bdes_framework._internal.text import quoted
+from bdes_framework._internal.upwards import drawn, report_function
 from bdes_framework.errors import ContractError, InvalidValueError
-from bdes_framework.model.instance import Instance, Problem
+from bdes_framework.model.decision_table import DecisionTable
+from bdes_framework.model.instance import CrowdProblem, Instance, Problem
 from bdes_framework.model.rounds import Record, World
-from bdes_framework.model.schedule import Schedule
+from bdes_framework.model.schedule import Schedule, schedule_html
+
+if TYPE_CHECKING:
+    import altair
 
 
 class Kind(str, Enum):
@@ -30,6 +44,8 @@ class Kind(str, Enum):
     PLANNER = "planner"
     NOISE_MODEL = "noise_model"
     ENGINE = "engine"
+    CROWD_ENVIRONMENT = "crowd_environment"
+    CROWD_POLICY = "crowd_policy"
 
     def __str__(self) -> str:
         return self.value.replace("_", " ")
@@ -62,6 +78,10 @@ class Outcome:
     means: FloatArray
     probabilities: FloatArray | None = None
     states: FloatArray | None = None
+
+    def __repr__(self) -> str:
+        rewards, means = shown_numbers(self.rewards), shown_numbers(self.means)
+        return shown_fields("Outcome", n_pulls=len(self.rewards), rewards=rewards, means=means)
 
 
 DiagnosticValue: TypeAlias = bool | int | float | str | FloatArray | IntArray
@@ -112,6 +132,32 @@ class Plan:
     def gap(self) -> float:
         """Upper bound on the schedule's loss against the optimum, relative to the bound."""
         return relative_gap(self.value, self.upper_bound)
+
+    def __repr__(self) -> str:
+        shown = {"value": self.value, "upper_bound": self.upper_bound, "gap": f"{self.gap:.2g}"}
+        return shown_fields("Plan", **shown, schedule=repr(self.schedule).replace("\n", " "))
+
+    def plot(self, rounds: int | None = None) -> "altair.VConcatChart":
+        """Return a chart of the first rounds: the arms it plays.
+
+        Needs the extra ``report``; ``rounds`` is 120 unless told otherwise.
+        """
+        chart: altair.VConcatChart = report_function("plot_plan")(self, rounds)
+        return chart
+
+    def _repr_html_(self) -> str:
+        return plan_html(self) + drawn("image_of_plan", self)
+
+
+def plan_html(plan: Plan) -> str:
+    """Return what a notebook shows of a plan, but for the chart."""
+    facts = [
+        ("pulls", plan.schedule.n_pulls),
+        ("expected reward", plan.value),
+        ("at most possible", plan.upper_bound),
+        ("gap", f"{100 * plan.gap:.2g} %"),
+    ]
+    return html_facts("Plan", facts) + schedule_html(plan.schedule)
 
 
 @frozen(eq=False)
@@ -166,6 +212,11 @@ class Benchmark:
         _check_value(plan, total)
         totals[-1] = plan.value
         return cls(checkpoints, totals, plan.upper_bound)
+
+    def __repr__(self) -> str:
+        horizon, n = int(self.checkpoints[-1]), self.checkpoints.size
+        found = {"horizon": horizon, "value": self.value, "upper_bound": self.upper_bound}
+        return shown_fields("Benchmark", **found, checkpoints=n)
 
 
 def _check_schedule(plan: Plan, instance: Instance, horizon: int) -> None:
@@ -231,6 +282,53 @@ class Policy(Protocol):
 
     def tell(self, rewards: FloatArray) -> None:
         """Learn the rewards of the block just asked for: shape (n,), in [0, 1], same order."""
+
+
+@runtime_checkable
+class CrowdEnvironment(Protocol):
+    """Many users, each with a state of their own, who come one after another.
+
+    Built with its seed, used once. Who comes does not depend on what is shown or paid; neither
+    arrivals nor rewards depend on how they are grouped.
+    """
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+
+    def arrivals(self, n: int) -> IntArray:
+        """Return the users of the next visits, in order: shape (m,) with m <= n; n >= 1.
+
+        Users are numbered 0, 1, 2, ... by their first visit. Empty when nobody comes any more.
+        """
+
+    def pull(self, users: IntArray, arms: IntArray) -> Outcome:
+        """Show ``arms``, shape (n,), to ``users``, shape (n,), in this order; return rewards.
+
+        The visits come in the order of ``arrivals``, each exactly once.
+        """
+
+
+@runtime_checkable
+class CrowdPolicy(Protocol):
+    """Chooses an arm for each visit of many users.
+
+    A deterministic function of its config, its seed, the visits and the rewards observed.
+    Between two ``tell`` the arms must not depend on how visits are grouped.
+    """
+
+    def ask(self, users: IntArray) -> IntArray:
+        """Return an arm for each of the next visits: shape (n,), n >= 1, as ``users``.
+
+        Users are numbered 0, 1, 2, ... by their first visit, and visits 0, 1, 2, ... in the
+        order they are asked for.
+        """
+
+    def tell(self, visits: IntArray, rewards: FloatArray) -> None:
+        """Learn the rewards, in [0, 1], of some visits: both of shape (n,), n >= 1.
+
+        In any order, late or never: each visit at most once.
+        """
 
 
 @runtime_checkable
@@ -304,6 +402,9 @@ class Engine(Protocol):
           whose worker died is tried again; after some times a :class:`JobFailure` is yielded.
 
         Closing the iterator ends all that was started.
+
+        An engine with the attribute ``in_process = True`` runs every job in this process. Then
+        neither jobs nor ``execute`` need be picklable, and plugins may be objects in memory.
         """
 
 
@@ -361,6 +462,18 @@ class AnytimePlanner(Planner, Protocol):
 
 
 @runtime_checkable
+class StationaryPlanner(Planner, Protocol):
+    """A planner that also says what to show from any state, to users who may leave any time."""
+
+    def plan_stationary(self, instance: Instance, continuation: float) -> DecisionTable:
+        """Return the arm for every state, when a user comes back with this probability.
+
+        ``continuation`` is in [0, 1); after each visit a user comes back with it, or never. The
+        table is for this instance and this continuation, and a deterministic function of them.
+        """
+
+
+@runtime_checkable
 class FusedEnvironment(Environment, Protocol):
     """An environment whose rounds a fused policy can play in a compiled loop."""
 
@@ -404,6 +517,12 @@ NoiseModelRef: TypeAlias = Annotated[Reference, Kind.NOISE_MODEL]
 EngineRef: TypeAlias = Annotated[Reference, Kind.ENGINE]
 """A config field that names an engine."""
 
+CrowdEnvironmentRef: TypeAlias = Annotated[Reference, Kind.CROWD_ENVIRONMENT]
+"""A config field that names an environment of many users."""
+
+CrowdPolicyRef: TypeAlias = Annotated[Reference, Kind.CROWD_POLICY]
+"""A config field that names a policy for many users."""
+
 
 class BuildContext(Protocol):
     """Random streams and other plugins for a factory: all it is given beside its config."""
@@ -430,6 +549,12 @@ class BuildContext(Protocol):
     def policy(self, ref: Reference, problem: Problem) -> Policy:
         """Build a registered policy for a problem."""
 
+    def crowd_environment(self, ref: Reference) -> CrowdEnvironment:
+        """Build a registered environment of many users."""
+
+    def crowd_policy(self, ref: Reference, problem: CrowdProblem) -> CrowdPolicy:
+        """Build a registered policy for many users."""
+
 
 class PolicyContext(BuildContext, Protocol):
     """The context of a policy's factory: also the problem."""
@@ -440,3 +565,20 @@ class PolicyContext(BuildContext, Protocol):
 
     def policy(self, ref: Reference, problem: Problem | None = None) -> Policy:
         """Build another registered policy, for this problem or for another."""
+
+
+class CrowdPolicyContext(BuildContext, Protocol):
+    """The context of a crowd policy's factory: also the problem, and policies for one user."""
+
+    @property
+    def problem(self) -> CrowdProblem:
+        """What the policy may know."""
+
+    def crowd_policy(self, ref: Reference, problem: CrowdProblem | None = None) -> CrowdPolicy:
+        """Build another registered crowd policy, for this problem or for another."""
+
+    def user_policy(self, ref: Reference, problem: Problem, user: int, copy: int = 0) -> Policy:
+        """Build a registered policy for one user; may be called at any time.
+
+        Its random stream belongs to the user and the copy, whatever else was built before.
+        """

@@ -3,17 +3,55 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.display import html_table, shown_fields, shown_numbers
 from bdes_framework._internal.text import class_path, listed
 from bdes_framework._internal.threads import one_thread
+from bdes_framework._internal.upwards import drawn, report_function
 from bdes_framework.errors import BdesError, ContractError, InvalidValueError
-from bdes_framework.interfaces import AnytimePlanner, Kind, Plan, Reference
+from bdes_framework.interfaces import (
+    AnytimePlanner,
+    Kind,
+    Plan,
+    Reference,
+    StationaryPlanner,
+    plan_html,
+)
+from bdes_framework.model.decision_table import DecisionTable
 from bdes_framework.model.instance import Instance
 from bdes_framework.plugin.plugins import Plugins
+
+if TYPE_CHECKING:
+    import altair
+
+
+_FAR_BELOW = 0.8
+_MIDDLE = 4096
+_LONGEST_END = 1 << 16
+
+
+@frozen
+class BurntEnd:
+    """The last rounds of a schedule that leave the state far below what it was before.
+
+    Parameters
+    ----------
+    n_rounds : int
+        How many rounds.
+    usual_state : float
+        The mean state in the middle of the schedule.
+    last_state : float
+        The state after the last round.
+    """
+
+    n_rounds: int
+    usual_state: float
+    last_state: float
 
 
 @frozen(eq=False)
@@ -37,6 +75,39 @@ class PlanReport:
     shares: FloatArray
     alternatives: Mapping[str, float]
 
+    def __repr__(self) -> str:
+        horizon = self.plan.schedule.n_pulls
+        return shown_fields(
+            "PlanReport",
+            horizon=horizon,
+            value=self.plan.value,
+            gap=f"{self.plan.gap:.2g}",
+            shares=shown_numbers(self.shares),
+            lift=", ".join(f"{name} {self._lift_text(name)}" for name in self.alternatives),
+        )
+
+    def plot(self, rounds: int | None = None) -> "altair.VConcatChart":
+        """Return a chart of the first rounds: the state and the arms.
+
+        Needs the extra ``report``; ``rounds`` is 120 unless told otherwise.
+        """
+        chart: altair.VConcatChart = report_function("plot_plan")(self, rounds)
+        return chart
+
+    def _repr_html_(self) -> str:
+        at = self.instance
+        arms = zip(range(at.n_arms), at.r.tolist(), at.b.tolist(), self.shares, strict=True)
+        rows = [(arm, r, b, f"{100 * share:.1f} %") for arm, r, b, share in arms]
+        table = html_table(["arm", "r", "b", "share of the pulls"], rows)
+        others = [(name, value, self._lift_text(name)) for name, value in self.alternatives.items()]
+        compared = html_table(["simpler planner", "earns", "lift of the plan"], others)
+        tables = plan_html(self.plan) + table + (compared if others else "")
+        return tables + drawn("image_of_plan", self)
+
+    def _lift_text(self, name: str) -> str:
+        lift = self.lift(name)
+        return "that earns nothing" if lift is None else f"{100 * lift:+.1f} %"
+
     def lift(self, name: str) -> float | None:
         """Return the plan's relative gain over an alternative; None if that earns nothing."""
         base = self.alternatives[name]
@@ -53,6 +124,24 @@ class PlanReport:
         arms = self.plan.schedule.slice(start, stop)
         states = here.states(arms)
         return arms, states, here.r[arms] * states
+
+    def burnt_end(self) -> BurntEnd | None:
+        """Return how the schedule burns the state at its end; None if it does not.
+
+        It does if the last state is a fifth and more below all states in the middle: nothing is
+        earned after the last round, so nothing is saved for it.
+        """
+        horizon = self.plan.schedule.n_pulls
+        middle = self.rounds(horizon // 4, horizon // 4 + min(_MIDDLE, horizon // 2 + 1))[1]
+        lowest = float(middle.min())
+        begin = horizon - max(1, min(horizon // 4, _LONGEST_END))
+        arms, states, _ = self.rounds(begin, horizon)
+        last = self.instance.starting_at(float(states[-1])).state_after(arms[-1:])
+        if last >= _FAR_BELOW * lowest:
+            return None
+        high = np.flatnonzero(states >= lowest)
+        n_rounds = states.size - (int(high[-1]) if high.size else 0)
+        return BurntEnd(n_rounds, float(middle.mean()), last)
 
 
 @one_thread()
@@ -81,6 +170,14 @@ def report_plan(
     >>> report = report_plan(load_plugins(), ads, horizon=300)
     >>> report.shares.round(2).tolist(), round(report.lift("best-fixed"), 2)
     ([0.34, 0.66], 0.24)
+    >>> report
+    PlanReport(
+        horizon=300,
+        value=111.854,
+        gap=1.4e-06,
+        shares=[0.34, 0.66],
+        lift=best-fixed +24.3 %, greedy +276.6 %,
+    )
     """
     chosen = plugins.planner(planner)
     if seconds is None:
@@ -90,7 +187,7 @@ def report_plan(
             name = plugins.resolve(Kind.PLANNER, planner)[0].name
             raise InvalidValueError(
                 f"planner {name!r} cannot stop early, so takes no time limit;"
-                f" those that can: {listed(_anytime_planners(plugins))}"
+                f" those that can: {listed(_planners_of(plugins, AnytimePlanner))}"
             )
         plan = _plan_within(chosen, instance, horizon, seconds)
     return PlanReport(
@@ -103,11 +200,32 @@ def report_plan(
     )
 
 
-def _anytime_planners(plugins: Plugins) -> Iterator[str]:
-    """Yield the names of planners that, with their defaults, can stop early."""
+@one_thread()
+def plan_for_leavers(
+    plugins: Plugins, instance: Instance, continuation: float, planner: Reference = "certified"
+) -> DecisionTable:
+    """Return a decision table, for users who come back after a visit with this probability.
+
+    Raises
+    ------
+    InvalidValueError
+        If the planner is no :class:`StationaryPlanner`.
+    """
+    chosen = plugins.planner(planner)
+    if not isinstance(chosen, StationaryPlanner):
+        name = plugins.resolve(Kind.PLANNER, planner)[0].name
+        raise InvalidValueError(
+            f"planner {name!r} makes no decision tables;"
+            f" those that do: {listed(_planners_of(plugins, StationaryPlanner))}"
+        )
+    return chosen.plan_stationary(instance, continuation)
+
+
+def _planners_of(plugins: Plugins, protocol: type) -> Iterator[str]:
+    """Yield the names of planners that, with their defaults, have an optional protocol."""
     for entry in plugins.entries(Kind.PLANNER):
         with suppress(BdesError):
-            if isinstance(plugins.planner(entry.name), AnytimePlanner):
+            if isinstance(plugins.planner(entry.name), protocol):
                 yield entry.name
 
 

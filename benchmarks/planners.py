@@ -1,7 +1,7 @@
 """Time planners side by side, with the gap each of them proves.
 
-    python benchmarks/planners.py            # one instance a row, some minutes
-    python benchmarks/planners.py --seeds 3  # more instances
+    python -m benchmarks.planners            # one instance a row, some minutes
+    python -m benchmarks.planners --seeds 3  # more instances
 
 Everything a table compares is measured in the same run, the best of several repeats; read
 ratios, not seconds. The grid is value iteration on 2,000 uniform points over the hull arms,
@@ -13,18 +13,32 @@ import argparse
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bdes_framework import FloatArray, Instance, Plan, Planner, compiled, load_plugins
+from bdes_framework import (
+    DecisionTable,
+    FloatArray,
+    Instance,
+    IntArray,
+    Plan,
+    Planner,
+    StationaryPlanner,
+    compiled,
+    load_plugins,
+)
 from bdes_planners.reduced_problem import reduce
+from benchmarks.measure import MILLION, CompiledC, best_seconds, ns
+from benchmarks.measure import N_ARMS as N_C_ARMS
 
 GAP = 1e-4
 GRID_POINTS = 2000
 N_ARMS = 50
 HORIZON = 10**5
+VISITS = (2, 50, 10**4)
 KINDS = ("random", "click-bait")
 RATES = {f"{lam:g}": lam for lam in (0.9, 0.5, 0.1, 0.03, 0.01)}
 SLOW_RATES = {
@@ -39,6 +53,9 @@ SLOW_RATES = {
 def drawn_instance(kind: str, seed: int, n_arms: int, lam: float) -> Instance:
     """Return arms drawn at random, or the better paid the more they wear out."""
     rng = np.random.default_rng(seed)
+    if kind == "circle":
+        angle = rng.uniform(0, np.pi / 2, n_arms)
+        return Instance(np.cos(angle), np.sin(angle), lam)
     r = rng.random(n_arms)
     if kind == "random":
         return Instance(r, rng.random(n_arms), lam)
@@ -159,6 +176,42 @@ def small_sizes(seeds: int) -> Iterator[tuple[str, ...]]:
             yield size, "brute force", seconds(took), f"{took / base:.2f}×", "0"
 
 
+def decision_tables(seeds: int) -> Iterator[tuple[str, ...]]:
+    """Time decision tables: one row per family of arms, rate, visits of a user and seed."""
+    planner = load_plugins().planner("certified", gap=GAP)
+    assert isinstance(planner, StationaryPlanner)
+    rows = itertools.product((*KINDS, "circle"), RATES.items(), VISITS, range(1, seeds + 1))
+    for kind, (label, lam), visits, seed in rows:
+        instance = drawn_instance(kind, seed, N_ARMS, lam)
+        continuation = 1 - 1 / visits
+        table = planner.plan_stationary(instance, continuation)
+        turn = partial(planner.plan_stationary, instance, continuation)
+        took = best_seconds({"table": turn}, repeats=5)["table"]
+        size = str(table.starts.size)
+        yield kind, label, f"{visits:,}", str(seed), seconds(took), f"{table.gap:.1e}", size
+
+
+def look_up() -> Iterator[tuple[str, ...]]:
+    """Time a million arms looked up, beside C that does the same and beside numpy."""
+    rng = np.random.default_rng(1)
+    n = 4 * N_C_ARMS
+    starts = np.sort(np.append(0.0, rng.random(n - 1)))
+    instance = Instance(np.ones(N_C_ARMS), np.ones(N_C_ARMS), 0.5)
+    bound = [0.0, 1.0], [2.0, 2.0]
+    table = DecisionTable(instance, 0.5, starts, rng.integers(0, N_C_ARMS, n), *bound)
+    states, c = rng.random(MILLION), CompiledC("decision_table")
+
+    def with_numpy() -> IntArray:
+        return table.arms[np.searchsorted(starts, states, side="right") - 1]
+
+    def with_table() -> IntArray:
+        return table.arms_at(states)
+
+    best = best_seconds({"arms_at": with_table, "numpy": with_numpy, "c": c}, repeats=40)
+    for name, took in (("C", c.seconds), ("arms_at", best["arms_at"]), ("numpy", best["numpy"])):
+        yield name, ns(took), f"{took / c.seconds:.2f}×"
+
+
 def show(title: str, columns: str, rows: Iterator[tuple[str, ...]]) -> None:
     table = Table(*columns.split(", "), title=title)
     for row in rows:
@@ -178,6 +231,9 @@ def main() -> None:
     title = f"certified beside a grid: K = {N_ARMS}, T = {HORIZON:,}, gap asked {GAP:g}"
     ours = "arms, lam, seed, method, certified, proven gap, T=1e6 / 1e5, T=1e9 / 1e5"
     show(title, f"{ours}, grid, its gap, grid / certified", long_horizons(planner, seeds))
+    title = f"decision tables: K = {N_ARMS}, gap asked {GAP:g}, all arms of a circle on the hull"
+    show(title, "arms, lam, visits, seed, time, proven gap, intervals", decision_tables(seeds))
+    show("arms looked up in a table of 40 intervals", "by, a state, over C", look_up())
     columns = "instance, planner, time, over exact, proven gap"
     show("sizes that everything can do", columns, small_sizes(seeds))
 

@@ -138,6 +138,19 @@ def overhead_rows() -> list[Row]:
     return [Row(claim, f"{each:.2f} µs", f"{bare_each:.2f} µs", each - bare_each, 2)]
 
 
+def crowd_rows() -> list[Row]:
+    """Ten million visits of 100,000 users; every 10,000 rewards are handed over, as in C."""
+    visits, c, seconds = 10 * MILLION, CompiledC("crowd_greedy", 10 * MILLION), float("inf")
+    for _ in range(8):
+        c()
+        users = PLUGINS.crowd_environment("crowd", seed=1, users=100_000, **C_INSTANCE)
+        greedy = PLUGINS.crowd_policy("crowd-greedy", bdes.CrowdProblem(N_ARMS, visits), seed=1)
+        begin = time.perf_counter()
+        bdes.simulate_crowd(users, greedy, visits, feedback=bdes.Feedback(every=10_000))
+        seconds = min(seconds, time.perf_counter() - begin)
+    return [c.row("10^7 visits of crowd-greedy, 10^5 users", seconds, 4)]
+
+
 GAME = """
 import resource, time
 begin = time.perf_counter()
@@ -153,6 +166,17 @@ print(time.perf_counter() - begin)
 LONG = """
 policy = plugins.policy("fixed-schedule", bdes.Problem(2, 10**8), seed=1, cycle=[0, 1, 1])
 bdes.simulate(environment, policy, 10**8, keep=False)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+CROWD = """
+import numpy as np
+arms = {"r": np.arange(1, 11) / 10, "b": 1 - np.arange(10) / 10, "lam": 0.1}
+users = plugins.crowd_environment("crowd", seed=1, users=100_000, **arms)
+policy = plugins.crowd_policy("crowd-greedy", bdes.CrowdProblem(10, 10**7), seed=1)
+late = bdes.Feedback(every=10_000, delay=1000, lost=0.1)
+bdes.simulate_crowd(users, policy, 10**7, feedback=late)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 
@@ -176,6 +200,7 @@ def process_rows() -> list[Row]:
         absolute("a second process until it has simulated", start, "s", 1.5),
         absolute("bdes --help, user CPU", user, "s", 0.3),
         absolute("T = 10^8 with curves only", megabytes, "MB", 300),
+        absolute("10^7 visits of 10^5 users", child(CROWD), "MB", 500),
     ]
 
 
@@ -186,5 +211,6 @@ if __name__ == "__main__":
         fused_rows,
         own_form_rows,
         overhead_rows,
+        crowd_rows,
         process_rows,
     )

@@ -14,7 +14,7 @@ import numpy as np
 from attrs import evolve
 
 from bdes_framework import Instance, Schedule, load_plugins, run_experiment
-from bdes_framework.report.charts import BLUE, GREEN, ORANGE, SKY, VERMILION
+from bdes_framework._internal.colours import BLUE, GREEN, ORANGE, SKY, VERMILION
 from bdes_framework.report.data import RunData
 from bdes_framework.report.pictures import Choice, picture, save
 from tests.support.snippets import snippets_of

@@ -46,4 +46,4 @@ def build(config: InTurnConfig, context: PolicyContext) -> InTurn:
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
     """Register ``in-turn``."""
-    registrar.policy("in-turn", InTurnConfig, build)
+    registrar.policy("in-turn", InTurnConfig, build, uses=())  # told nothing

@@ -1,14 +1,21 @@
 """What the studies' pages share: Markdown tables, sections between markers, chart data, slopes."""
 
+import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
 import altair as alt
+import cattrs
 import numpy as np
+from attrs import AttrsInstance
 
 from bdes_framework import FloatArray, IntArray
 from bdes_framework.experiment.summary import loglog_line
+
+RowT = TypeVar("RowT", bound=AttrsInstance)
 
 
 def table(rows: Iterable[Mapping[str, str]]) -> str:
@@ -25,6 +32,17 @@ def replaced_between(text: str, begin: str, end: str, new: str) -> str:
     if not found:
         raise ValueError(f"the page has no lines {begin!r} and {end!r}")
     return f"{before}{begin}\n\n{new}\n\n{end}{after}"
+
+
+def save_rows(file: Path, rows: Iterable[AttrsInstance]) -> None:
+    """Write rows as JSON, a row a line, so that changes can be read."""
+    lines = ",\n".join(json.dumps(cattrs.unstructure(row)) for row in rows)
+    file.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+def saved_rows(file: Path, kind: type[RowT]) -> list[RowT]:
+    """Return what :func:`save_rows` was given."""
+    return [cattrs.structure(row, kind) for row in json.loads(file.read_text(encoding="utf-8"))]
 
 
 def on_white(chart: alt.TopLevelMixin, **more: Any) -> alt.TopLevelMixin:
@@ -56,10 +74,39 @@ def slope_of(horizons: Sequence[int] | IntArray, regret: FloatArray) -> float:
 def slope_with_interval(
     horizons: Sequence[int], regret: FloatArray, rng: np.random.Generator | None = None
 ) -> tuple[float, float, float]:
-    """Return the slope of mean regret, shape (seeds, horizons), and its 95 % bootstrap interval."""
-    seeds, rng = len(regret), rng or np.random.default_rng(0)
-    samples = [
-        slope_of(horizons, regret[rng.integers(0, seeds, seeds)].mean(axis=0)) for _ in range(2000)
-    ]
+    """Return the slope of mean regret and its 95 % bootstrap interval.
+
+    ``regret`` has shape (seeds or instances, horizons): rows are drawn again, whole.
+    """
+    samples = [slope_of(horizons, mean) for mean in _means_drawn_again(regret, rng)]
     low, high = np.quantile(samples, (0.025, 0.975))
     return slope_of(horizons, regret.mean(axis=0)), float(low), float(high)
+
+
+def interval_of_means(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the 95 % bootstrap interval of each column's mean: both its ends."""
+    low, high = np.quantile(list(_means_drawn_again(values)), (0.025, 0.975), axis=0)
+    return low, high
+
+
+def _means_drawn_again(
+    values: FloatArray, rng: np.random.Generator | None = None
+) -> Iterator[FloatArray]:
+    rows, rng = len(values), rng or np.random.default_rng(0)
+    for _ in range(2000):
+        yield values[rng.integers(0, rows, rows)].mean(axis=0)
+
+
+def main() -> None:
+    """Put standard input between the markers of a page: ``python -m studies.pages PAGE NAME``."""
+    page, name = Path(sys.argv[1]), sys.argv[2]
+    new = sys.stdin.read().strip()
+    if not new:
+        sys.exit(f"nothing to put into {page}")
+    begin, end = f"<!-- {name}: written by make {name} -->", f"<!-- end of {name} -->"
+    text = replaced_between(page.read_text(encoding="utf-8"), begin, end, new)
+    page.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -24,7 +24,7 @@ def test_palette_is_defined_in_one_module() -> None:
     folders = ("bdes_framework", "plugins", "docs", "studies", "examples", "benchmarks")
     files = [file for folder in folders for file in (REPOSITORY / folder).rglob("*.py")]
     found = [file.name for file in files if "#0072B2" in file.read_text(encoding="utf-8")]
-    assert found == ["charts.py"]
+    assert found == ["colours.py"]
 
 
 def test_no_test_module_imports_another() -> None:

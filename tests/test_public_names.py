@@ -56,7 +56,7 @@ def test_types_in_public_signatures_are_public(name: str) -> None:
     found = getattr(bdes_framework, name)
     own = vars(found).items() if isinstance(found, type) else ()
     # Imported for type checkers only.
-    frames = {"pandas": import_module("pandas"), "polars": import_module("polars")}
+    frames = {name: import_module(name) for name in ("altair", "pandas", "polars")}
     for member in (found, *(member for key, member in own if key[0] != "_")):
         function = getattr(member, "fget", None) or getattr(member, "__func__", member)
         if isinstance(function, type | FunctionType):

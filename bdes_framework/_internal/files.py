@@ -30,7 +30,7 @@ def read_text(path: Path) -> str:
     try:
         return _content(path).decode()
     except UnicodeDecodeError as error:
-        raise _invalid(path, f"is not UTF-8: {error}") from None
+        raise invalid_file(path, f"is not UTF-8: {error}") from None
 
 
 def read_toml(path: Path) -> dict[str, object]:
@@ -38,28 +38,30 @@ def read_toml(path: Path) -> dict[str, object]:
     return parse_toml(read_text(path), path)
 
 
-def parse_toml(text: str, path: Path) -> dict[str, object]:
+def parse_toml(text: str, path: Path | str) -> dict[str, object]:
     """Return the tables of a TOML text; raise ConfigError, naming ``path``, if it is not valid."""
     _check_keys(text, path)
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise _invalid(path, f"is not valid TOML: {error}") from None
+        raise invalid_file(path, f"is not valid TOML: {error}") from None
     except ValueError:  # int(): tomllib lets it through
-        raise _invalid(path, "has a number with too many digits") from None
+        raise invalid_file(path, "has a number with too many digits") from None
 
 
-def _check_keys(text: str, path: Path) -> None:
+def _check_keys(text: str, path: Path | str) -> None:
     """Raise if keys have so many parts that tomllib would need all memory for them."""
     n = 0
     for line in map(str.strip, _STRING_OR_COMMENT.sub("", text).split("\n")):
         parts = max(piece.count(".") for piece in re.split(r"[=,\[\]{}]", line)) + 1
         if parts > MAX_KEY_PARTS:
-            raise _invalid(path, f"has a key of {parts:,} parts; the maximum is {MAX_KEY_PARTS}")
+            raise invalid_file(
+                path, f"has a key of {parts:,} parts; the maximum is {MAX_KEY_PARTS}"
+            )
         is_heading = line.startswith("[") and line.endswith("]") and "," not in line
         n += parts * (line.count("=") or is_heading)
     if n > MAX_KEYS:
-        raise _invalid(path, f"has {n:,} parts of keys; the maximum is {MAX_KEYS:,}")
+        raise invalid_file(path, f"has {n:,} parts of keys; the maximum is {MAX_KEYS:,}")
 
 
 def read_json(path: Path, limit: int = MAX_BYTES) -> dict[str, object]:
@@ -68,7 +70,7 @@ def read_json(path: Path, limit: int = MAX_BYTES) -> dict[str, object]:
     try:
         return parse_json(content)
     except ValueError as error:
-        raise _invalid(path, str(error)) from None
+        raise invalid_file(path, str(error)) from None
 
 
 def parse_json(content: str | bytes) -> dict[str, object]:
@@ -153,11 +155,12 @@ def _content(path: Path, limit: int = MAX_BYTES) -> bytes:
         with path.open("rb") as file:
             content = file.read(limit + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL character in the path
-        raise _invalid(path, getattr(error, "strerror", None) or str(error)) from None
+        raise invalid_file(path, getattr(error, "strerror", None) or str(error)) from None
     if len(content) > limit:
-        raise _invalid(path, f"is larger than {limit // 1024**2} MiB")
+        raise invalid_file(path, f"is larger than {limit // 1024**2} MiB")
     return content
 
 
-def _invalid(path: Path, message: str) -> ConfigError:
+def invalid_file(path: Path | str, message: str) -> ConfigError:
+    """Return the error that says what is wrong with a file."""
     return ConfigError([Mistake("", message)], str(path))

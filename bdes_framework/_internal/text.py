@@ -41,6 +41,19 @@ def one_line(text: str, limit: int = 300) -> str:
     return folded if len(folded) <= limit else folded[: limit - 1] + "…"
 
 
+def error_text(error: BaseException) -> str:
+    """Return an exception's type and message on one line, shortened."""
+    return one_line(f"{type(error).__name__}: {error_message(error)}")
+
+
+def error_message(error: BaseException) -> str:
+    """Return an exception's message, or that it cannot be read: plugins may raise anything."""
+    try:
+        return str(error)
+    except BaseException as another:
+        return f"(its message cannot be read: {type(another).__name__})"
+
+
 def nearest(word: str, allowed: Iterable[str]) -> str | None:
     """Return the entry of ``allowed`` nearest to ``word``; None if none is close."""
     matches = get_close_matches(word[:100], list(allowed), n=1, cutoff=0.6)
@@ -69,6 +82,23 @@ def class_path(thing: object) -> str:
 def with_article(noun: str) -> str:
     """Return ``a policy``, ``an environment``."""
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def counted(n: int, noun: str) -> str:
+    """Return ``1 cell``, ``2 cells``."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Return ``40 s``, ``5 min``, ``3 h``, ``4 days``: about as long as that.
+
+    >>> duration(200)
+    '3 min'
+    """
+    for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 1):.0f} s"
 
 
 def listed(names: Iterable[str]) -> str:

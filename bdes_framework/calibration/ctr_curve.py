@@ -1,20 +1,22 @@
-"""Calibration: the evolution rate from CTR levels over time under one repeated treatment.
+"""Calibration: the evolution rate from a curve of CTR under one repeated treatment.
 
 Pulling one arm for t rounds takes the state to ``b - (1 - lam)**t * (b - q0)``, the form that
 Hohnhold et al. (2015) measured. A click-through rate shows it times an unknown factor, so a
 curve of levels identifies ``lam`` and ``ratio = b / q0``, and no more:
-``level(t) = level0 * (ratio + (1 - ratio) * (1 - lam)**t)``.
+``level(t) = level0 * (ratio + (1 - ratio) * (1 - lam)**t)``. A curve of relative changes,
+``U(t) = level(t) / level0 - 1``, is one of levels whose first one is known to be 1.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from attrs import converters, field, frozen
 from numpy.typing import NDArray
 
 from bdes_framework._internal.arrays import FloatArray
+from bdes_framework._internal.display import shown_fields, shown_numbers
 from bdes_framework._internal.text import quoted
 from bdes_framework._internal.threads import one_thread
 from bdes_framework.calibration.exponential_fit import Profile, quantiles
@@ -55,8 +57,9 @@ def _check_column(name: str, values: FloatArray, size: int, zero_allowed: bool) 
     good = np.isfinite(values) & (values >= 0 if zero_allowed else values > 0)
     if not good.all():
         where, least = int(np.argmin(good)), "of at least" if zero_allowed else "above"
+        hint = "; for changes, use CtrCurve.from_changes" if name == "levels" else ""
         raise InvalidValueError(
-            f"{name}[{where}]: expected a finite number {least} 0, got {values[where]}"
+            f"{name}[{where}]: expected a finite number {least} 0, got {values[where]}{hint}"
         )
 
 
@@ -79,12 +82,19 @@ class CtrCurve:
     impressions : FloatArray | None, shape (n,)
         How many impressions each level is the mean of; levels are then at most 1, and
         their variance is binomial. Instead of ``weights``.
+    level0 : float | None
+        The level at round 0 if it is known, above 0; otherwise it is fitted.
     """
 
     times: FloatArray = field(converter=_as_column)
     levels: FloatArray = field(converter=_as_column)
     weights: FloatArray | None = field(default=None, converter=converters.optional(_as_column))
     impressions: FloatArray | None = field(default=None, converter=converters.optional(_as_column))
+    level0: float | None = None
+
+    def __repr__(self) -> str:
+        times, levels = shown_numbers(self.times), shown_numbers(self.levels)
+        return shown_fields("CtrCurve", times=times, levels=levels, level0=self.level0)
 
     def __attrs_post_init__(self) -> None:
         for name in ("times", "levels", "weights", "impressions"):
@@ -101,6 +111,45 @@ class CtrCurve:
                 f"the mean of clicks is at most 1, got a level of {self.levels.max()}; for other"
                 " levels, give weights instead of impressions"
             )
+        if self.level0 is not None and not 0 < self.level0 < math.inf:
+            raise InvalidValueError(
+                f"level0: expected a finite number above 0, got {quoted(self.level0)}"
+            )
+
+    @classmethod
+    def from_changes(
+        cls, times: _Numbers, changes: _Numbers, weights: _Numbers | None = None
+    ) -> Self:
+        """Return the curve of relative changes of CTR since round 0, the paper's U(t).
+
+        Parameters
+        ----------
+        times : FloatArray, shape (n,)
+            How many rounds of the treatment came before each measurement. Round 0 need not be
+            there: a change since then is 0 there, whatever was measured.
+        changes : FloatArray, shape (n,)
+            The CTR then, divided by that of people without the treatment, minus 1: -0.2 is
+            a fifth less. At least -1.
+        weights : FloatArray | None, shape (n,)
+            The inverse variance of each change; above 0.
+
+        Examples
+        --------
+        >>> days = [7, 14, 28, 56, 84]
+        >>> changes = [-0.3 * (1 - 0.95**t) for t in days]
+        >>> fit = calibrate_rate(CtrCurve.from_changes(days, changes))
+        >>> round(fit.lam, 6), round(fit.ratio, 6)
+        (0.05, 0.7)
+        """
+        column = _as_column(changes)
+        good = np.isfinite(column) & (column >= -1)
+        if not good.all():
+            where = int(np.argmin(good))
+            raise InvalidValueError(
+                f"changes[{where}]: expected a finite number of at least -1, got {column[where]};"
+                " a change is relative, so that -0.2 is a fifth less"
+            )
+        return cls(times, 1 + column, weights, level0=1.0)
 
 
 @frozen(eq=False)
@@ -122,7 +171,8 @@ class RateCalibration:
     ratio_interval : tuple[float, float]
         Its lower and upper end.
     level0 : float
-        The fitted level at round 0, r·q0, in the unit of the levels.
+        The level at round 0, r·q0, in the unit of the levels: the fitted one, or the one that
+        was known, which is 1 for a curve of changes.
     confidence : float
         How often such intervals cover the truth.
     residuals : FloatArray, shape (n,)
@@ -130,7 +180,7 @@ class RateCalibration:
     dispersion : float | None
         Weighted squares left over per degree of freedom. Near 1 if the weights or impressions
         tell the noise and the form fits; far above, one of the two is wrong. Without either,
-        the estimated variance of a level. None if three measurements leave nothing over.
+        the estimated variance of a level. None if the measurements leave nothing over.
     """
 
     lam: float
@@ -141,6 +191,18 @@ class RateCalibration:
     confidence: float
     residuals: FloatArray
     dispersion: float | None
+
+    def __repr__(self) -> str:
+        def text(value: float, interval: tuple[float, float]) -> str:
+            return f"{value:.4g} ({interval[0]:.4g} to {interval[1]:.4g})"
+
+        return shown_fields(
+            "RateCalibration",
+            lam=text(self.lam, self.lam_interval),
+            ratio=text(self.ratio, self.ratio_interval),
+            confidence=self.confidence,
+            level0=self.level0,
+        )
 
 
 @one_thread()
@@ -177,18 +239,13 @@ def calibrate_rate(
         raise InvalidValueError(f"confidence must lie in (0, 1), got {quoted(confidence)}")
     _check_extreme(curve)
     known = not estimate_noise and (curve.weights is not None or curve.impressions is not None)
-    n_times = np.unique(curve.times).size
-    if n_times < 3:
+    spare = _spare_measurements(curve)
+    if spare == 0 and not known:
         raise UnidentifiedCurveError(
-            f"a rate takes levels at three different times or more, got {n_times}"
-        )
-    if curve.times.size == 3 and not known:
-        raise UnidentifiedCurveError(
-            "three levels leave nothing to estimate their noise from; add a fourth, or give"
-            " weights or impressions that tell the noise"
+            "too few levels to estimate their noise from; add another, or give weights or"
+            " impressions that tell the noise"
         )
     profile = _profile_of(curve)
-    spare = curve.times.size - 3
     dispersion = profile.rest / spare if spare else None
     variance = max(1.0 if known or dispersion is None else dispersion, profile.rounding)
     student, fisher = quantiles(confidence, None if known else spare)
@@ -201,7 +258,7 @@ def calibrate_rate(
     _check_negative_end(profile, None if known else spare)
     limit = profile.rest + student**2 * variance
     low, high = profile.within(limit)
-    _check_unbounded(curve, profile, low, high)
+    _check_unbounded(profile, low, high, last=float(curve.times[-1]))
     return RateCalibration(
         lam=profile.lam(profile.best),
         lam_interval=(profile.lam(low), profile.lam(high)),
@@ -214,9 +271,25 @@ def calibrate_rate(
     )
 
 
+def _spare_measurements(curve: CtrCurve) -> int:
+    """Return how many measurements there are beyond the numbers to fit; raise if too few."""
+    counted = curve.times
+    if curve.level0 is not None:
+        # The known level itself is no measurement: noise estimated from it would be too small.
+        counted = counted[(curve.times > 0) | (curve.levels != curve.level0)]
+        n_times, needed = np.unique(counted[counted > 0]).size, "two different times after round 0"
+    else:
+        n_times, needed = np.unique(counted).size, "three different times"
+    n_fitted = 3 if curve.level0 is None else 2
+    if n_times < n_fitted:
+        raise UnidentifiedCurveError(f"a rate takes levels at {needed} or more, got {n_times}")
+    return int(counted.size) - n_fitted
+
+
 def _check_extreme(curve: CtrCurve) -> None:
     weight = 1.0 if curve.weights is None else float(curve.weights.max())
-    for size in (float(curve.levels.max()), float(curve.levels.max()) * math.sqrt(weight)):
+    largest = float(curve.levels.max())
+    for size in (largest, largest * math.sqrt(weight), curve.level0 or 0):
         if size > 0 and not 1 / _MAX_SIZE <= size <= _MAX_SIZE:
             raise InvalidValueError(
                 "levels, or levels and weights, are too large or too small to square; give them in"
@@ -236,8 +309,8 @@ def _check_negative_end(profile: Profile, spare: int | None) -> None:
         )
 
 
-def _check_unbounded(curve: CtrCurve, profile: Profile, low: float, high: float) -> None:
-    start, last = curve.times[0], curve.times[-1]
+def _check_unbounded(profile: Profile, low: float, high: float, last: float) -> None:
+    start = profile.start
     if low == profile.slowest:
         raise UnidentifiedCurveError(
             f"the levels may follow a straight line up to round {last:g}, so that any small lam"
@@ -260,7 +333,7 @@ def _check_unbounded(curve: CtrCurve, profile: Profile, low: float, high: float)
 def _profile_of(curve: CtrCurve) -> Profile:
     if curve.impressions is None:
         weights = np.ones(curve.times.size) if curve.weights is None else curve.weights
-        return Profile(curve.times, curve.levels, weights)
+        return Profile(curve.times, curve.levels, weights, curve.level0)
     n, total = curve.impressions, curve.impressions.sum()
     # Variances are those of fitted levels, not of measured ones, or levels that came out low
     # by chance would count most.
@@ -268,7 +341,7 @@ def _profile_of(curve: CtrCurve) -> Profile:
     for _ in range(30):
         # Half a click more and half a miss more: no level is certain.
         smooth = (np.clip(fitted, 0, 1) * total + 0.5) / (total + 1)
-        profile = Profile(curve.times, curve.levels, n / (smooth * (1 - smooth)))
+        profile = Profile(curve.times, curve.levels, n / (smooth * (1 - smooth)), curve.level0)
         if np.allclose(fitted, profile.fitted, rtol=1e-3, atol=0):
             break
         fitted = profile.fitted

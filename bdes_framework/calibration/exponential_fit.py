@@ -42,23 +42,30 @@ class Profile:
 
     At a given beta the form is linear in two factors that are at least 0: level0 times
     ``exp(-beta*t)``, plus level0·ratio times ``1 - exp(-beta*t)``. Both columns are scaled to
-    have a largest entry of 1, so that no beta is special to the numbers.
+    have a largest entry of 1, so that no beta is special to the numbers. If level0 is known,
+    only the second factor is fitted.
     """
 
-    def __init__(self, times: FloatArray, levels: FloatArray, weights: FloatArray) -> None:
+    def __init__(
+        self, times: FloatArray, levels: FloatArray, weights: FloatArray, level0: float | None
+    ) -> None:
         self._times, top = times, float(levels.max()) or 1.0
         self._roots = np.sqrt(weights) * top
         self._target = self._roots * (levels / top)
-        flat = (self._roots @ self._target) / (self._roots @ self._roots) * self._roots
-        self.flat_rest = float(np.sum((self._target - flat) ** 2))
+        self._known_x = None if level0 is None else level0 / top
+        flat = self._known_x
+        if flat is None:
+            flat = float(self._roots @ self._target) / float(self._roots @ self._roots)
+        self.flat_rest = float(np.sum((self._target - flat * self._roots) ** 2))
         # What levels that are exact up to rounding leave over, each.
         self.rounding = float(np.mean(self._roots**2)) * (8 * math.ulp(1.0)) ** 2
 
-        start, last = float(self._times[0]), float(self._times[-1])
-        gap = max(float(self._times[self._times > start][0]) - start, 1e-12 * last)
+        # A known level at round 0 is as good as a curve that starts there.
+        self.start, last = float(times[0]) if level0 is None else 0.0, float(times[-1])
+        gap = max(float(times[times > self.start][0]) - self.start, 1e-12 * last)
         # From rates that look like a straight line to rates that look like a jump.
         self.slowest = math.log(1e-6 / last)
-        self.fastest = math.log(min(40 / gap, 700 / start if start > 0 else math.inf))
+        self.fastest = math.log(min(40 / gap, 700 / self.start if self.start > 0 else math.inf))
         n_rates = 10 * math.ceil(self.fastest - self.slowest) + 1
         self._grid = np.linspace(self.slowest, self.fastest, n_rates)
         on_grid = self._fits(self._grid)
@@ -68,7 +75,7 @@ class Profile:
         fits, (first, second) = self._fits(at), self._columns(at)
         x, y = float(fits.x[0]), float(fits.y[0])
         self.best, self.rest = float(at[0]), float(fits.rest[0])
-        self.level0 = x * math.exp(math.exp(self.best) * start) * top
+        self.level0 = level0 or x * math.exp(math.exp(self.best) * self.start) * top
         self.ratio = y / x * float(self._ratio_scale(at)[0]) if x > 0 else math.inf
         self.residuals = self._target - x * first[0] - y * second[0]
         self.fitted = levels - self.residuals / self._roots * top
@@ -91,18 +98,22 @@ class Profile:
         """Return the lowest and highest ratio that leave at most ``limit``, at any rate.
 
         At one rate the pairs of factors that do so fill an ellipse, and its tangents from the
-        origin bound their ratio: the roots of ``a*ratio**2 - 2*b*ratio + c = 0``.
+        origin bound their ratio: the roots of ``a*ratio**2 - 2*b*ratio + c = 0``. If the first
+        factor is known, they fill a line.
         """
         log_betas = np.append(np.linspace(low, high, 401), self.best)
         g11, g12, g22, size, x, y, rest, *_ = self._fits(log_betas)
-        room = np.maximum(limit - rest, 0)
+        room, scale = np.maximum(limit - rest, 0), self._ratio_scale(log_betas)
+        if self._known_x is not None:
+            reach = np.sqrt(room / g22)
+            ends = np.maximum([y - reach, y + reach], 0) * scale / self._known_x
+            return float(ends[0].min()), float(ends[1].max())
         a, c = size * x**2 - room * g22, size * y**2 - room * g11
         norm = g11 * x**2 + 2 * g12 * x * y + g22 * y**2
         root = size * x * y + room * g12 + np.sqrt(size * room * np.maximum(norm - room, 0))
         never = np.full_like(a, math.inf)
         lowest = np.where(c > 0, np.divide(c, root, out=never.copy(), where=root > 0), 0)
         highest = np.divide(root, a, out=never, where=a > 0)
-        scale = self._ratio_scale(log_betas)
         return float(np.min(lowest * scale)), float(np.max(highest * scale))
 
     def _zoomed(self) -> FloatArray:
@@ -126,12 +137,12 @@ class Profile:
     def _ratio_scale(self, log_betas: FloatArray) -> FloatArray:
         """Return what turns y/x into level0·ratio / level0, undoing the columns' scales."""
         betas = np.exp(log_betas)
-        scale: FloatArray = np.exp(-betas * self._times[0]) / -np.expm1(-betas * self._times[-1])
+        scale: FloatArray = np.exp(-betas * self.start) / -np.expm1(-betas * self._times[-1])
         return scale
 
     def _columns(self, log_betas: FloatArray) -> tuple[FloatArray, FloatArray]:
         betas = np.exp(log_betas)[:, None]
-        first = np.exp(-betas * (self._times - self._times[0]))
+        first = np.exp(-betas * (self._times - self.start))
         second = np.expm1(-betas * self._times) / np.expm1(-betas * self._times[-1])
         return first * self._roots, second * self._roots
 
@@ -146,12 +157,17 @@ class Profile:
         # Orthogonal columns, because the normal equations cancel near a straight line.
         apart = second - (g12 / g11)[:, None] * first
         size = np.maximum(np.sum(apart**2, axis=1), np.finfo(np.float64).tiny)
-        free_y = apart @ target / size
-        free_x = (first @ target - free_y * g12) / g11
         zero = np.zeros_like(g11)
         # If the free fit is out of bounds, the best within them has one factor at 0.
-        x = np.array([free_x, first @ target / g11, zero])
-        y = np.array([free_y, zero, second @ target / g22])
+        if self._known_x is None:
+            free_y = apart @ target / size
+            free_x = (first @ target - free_y * g12) / g11
+            x = np.array([free_x, first @ target / g11, zero])
+            y = np.array([free_y, zero, second @ target / g22])
+        else:
+            free_x = np.full_like(g11, self._known_x)
+            free_y = (second @ target - free_x * g12) / g22
+            x, y = np.array([free_x, free_x]), np.array([free_y, zero])
         rests = np.array(
             [
                 np.sum((target - p[:, None] * first - q[:, None] * second) ** 2, axis=1)

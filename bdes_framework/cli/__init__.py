@@ -1,20 +1,36 @@
 """The ``bdes`` command: finds, imports and runs its subcommands, each only when called."""
 
 import os
+import select
+import signal
 import sys
 import warnings
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 import click
 
-from bdes_framework._internal.text import one_line, printable
+from bdes_framework._internal.text import (
+    did_you_mean,
+    error_text,
+    listed,
+    one_line,
+    printable,
+    quoted,
+)
 from bdes_framework._version import __version__
 from bdes_framework.errors import BdesError
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 COMMANDS_GROUP = "bdes_framework.commands"
 """Entry-point group in which other distributions announce commands of their own."""
+
+COMPLETE = "_BDES_COMPLETE"
+"""The environment variable by which click's scripts for shells ask for completions."""
 
 _OWN_COMMANDS = {
     "plugins": ("bdes_framework.cli.plugins:plugins", "List plugins, and what went wrong."),
@@ -24,12 +40,12 @@ _OWN_COMMANDS = {
     "check": ("bdes_framework.cli.run:check", "Check an experiment file without running it."),
     "run": ("bdes_framework.cli.run:run", "Run an experiment, or go on with it."),
     "runs": ("bdes_framework.cli.runs:runs", "List runs."),
-    "show": ("bdes_framework.cli.runs:show", "Print a run's table of results again."),
+    "show": ("bdes_framework.cli.show:show", "Print a run's answer and table again."),
     "verify": ("bdes_framework.cli.runs:verify", "Check that a run is as it was written."),
-    "compare": ("bdes_framework.cli.runs:compare", "Compare two runs, cell by cell."),
+    "compare": ("bdes_framework.cli.compare:compare", "Compare runs, or the policies of one."),
     "report": ("bdes_framework.cli.report:report", "Write a run as one HTML page with charts."),
-    "plot": ("bdes_framework.cli.report:plot", "Save a chart of a run as SVG or PNG."),
-    "export": ("bdes_framework.cli.runs:export", "Write a run's cells as CSV, JSON or Parquet."),
+    "plot": ("bdes_framework.cli.report:plot", "Save a chart of a run as SVG, PNG or PDF."),
+    "export": ("bdes_framework.cli.export:export", "Write a run's cells as CSV, JSON or Parquet."),
     "schema": ("bdes_framework.cli.start:schema", "Print a JSON Schema of the file, for editors."),
 }
 
@@ -52,11 +68,19 @@ class _Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """Return options and names of commands; none of them is imported for it."""
+        from click.shell_completion import CompletionItem
+
+        found = click.Command.shell_complete(self, ctx, incomplete)
+        for name in self.list_commands(ctx):
+            if name.startswith(incomplete):
+                found.append(CompletionItem(name, help=_OWN_COMMANDS.get(name, ("", None))[1]))
+        return found
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        from bdes_framework._internal.text import did_you_mean, listed, quoted
-
         name = args[0] if args else ""
         known = self.list_commands(ctx)
         if name not in known and not name.startswith("-"):
@@ -95,8 +119,7 @@ def _load_foreign(point: EntryPoint) -> click.Command:
     try:
         command = point.load()
     except Exception as error:
-        reason = f"{type(error).__name__}: {one_line(str(error))}"
-        raise click.UsageError(f"{who} cannot be loaded: {reason}") from None
+        raise click.UsageError(f"{who} cannot be loaded: {error_text(error)}") from None
     if not isinstance(command, click.Command):
         raise click.UsageError(f"{who} is no click command but {type(command).__name__}")
     return command
@@ -116,6 +139,9 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 def main() -> None:
     """Run ``bdes``. Exit codes: 0 done, 1 the work failed, 2 the request was wrong."""
+    instruction = os.environ.get(COMPLETE)
+    if instruction:
+        sys.exit(_complete(instruction))
     warnings.showwarning = _show_warning
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed: nothing else may get its number
@@ -125,11 +151,11 @@ def main() -> None:
             status = _status()
         finally:
             sys.stdout.flush()  # a full disk is noticed here, not when Python ends
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        _discard_output()
-        status = 1
     except OSError as error:
+        gone = isinstance(error, BrokenPipeError) and _reader_is_gone()
         _discard_output()
+        if gone:  # it has seen enough, as head has: end as the signal would have ended us
+            sys.exit(128 + signal.SIGPIPE)
         place = "cannot write the output" if error.filename is None else str(error.filename)
         click.echo(f"bdes: error: {printable(place)}: {error.strerror or error}", err=True)
         status = 1
@@ -139,7 +165,9 @@ def main() -> None:
 def _status() -> int:
     """Run the command; return its exit code, after telling what was wrong."""
     try:
-        bdes.main(prog_name="bdes", standalone_mode=False)
+        # Not bdes.main, which ends itself where the reader has left.
+        with bdes.make_context("bdes", sys.argv[1:]) as context:
+            bdes.invoke(context)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
@@ -155,7 +183,33 @@ def _status() -> int:
     return 0
 
 
+def _complete(instruction: str) -> int:
+    """Answer a shell that completes a command, or wants the script that lets it do so."""
+    from click.shell_completion import shell_complete
+
+    if not instruction.endswith("_complete"):
+        return shell_complete(bdes, {}, "bdes", COMPLETE, instruction)
+    # In the middle of a line nobody wants to read what is wrong somewhere else.
+    with suppress(Exception), open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):  # noqa: PTH123
+        warnings.simplefilter("ignore")
+        shell_complete(bdes, {}, "bdes", COMPLETE, instruction)
+    return 0
+
+
+def _reader_is_gone() -> bool:
+    """Return whether nobody reads what is printed; another pipe may have broken, too."""
+    asked = select.poll()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # of a stream that is no file, as in tests
+            asked.register(stream.fileno(), 0)
+    return any(event & select.POLLERR for _, event in asked.poll(0))
+
+
 def _discard_output() -> None:
-    """Let Python close standard output at its end without failing again."""
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Let Python close its output at its end without failing again."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -6,27 +6,32 @@ from pathlib import Path
 from typing import Any
 
 import click
+from attrs import asdict
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from bdes_framework._internal.text import ascii_controls, listed, one_line, quoted
-from bdes_framework.cli.options import PATH, fact_table
+from bdes_framework._internal.text import ascii_controls, counted, listed, quoted
+from bdes_framework.cli.options import (
+    AS_JSON,
+    PATH,
+    TEXT_PATH,
+    echo,
+    json_text,
+    output,
+    print_facts,
+    write_data,
+)
+from bdes_framework.cli.progress import progress
 from bdes_framework.experiment.arms import fitted_arms, write_arms
-from bdes_framework.fitting.fit import Fit
 from bdes_framework.fitting.fit import fit as fit_log
-from bdes_framework.fitting.fit_warnings import MAX_USEFUL_FACTOR
-from bdes_framework.fitting.goodness import SIGNIFICANT
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.parametrisation import RatePrediction
-from bdes_framework.fitting.readers import Columns, read_log
+from bdes_framework.fitting.readers import read_log
+from bdes_framework.fitting.result import ARM_HEADINGS, Fit
+from bdes_framework.fitting.rows import Columns
 from bdes_framework.model.instance import as_rate, as_state
 
-_MAX_NAME_LENGTH = 40
-_PIPED_WIDTH = 10_000
-"""Characters per line, where no terminal wraps it: what is piped is read line by line."""
-_LOG = type(PATH)(path_type=str)
 _USER_HELP = "Whose state it was; without it the log is one sequence."
 _ORDER_HELP = "A number or a moment that increases within a user."
 _DEVIATION_HELP = "--lam is only a prediction, with this deviation of its logit."
@@ -35,7 +40,7 @@ _OUT_HELP = "Write a .toml or .json file, for 'bdes plan' and experiments."
 
 
 @click.command()
-@click.argument("log", type=_LOG)
+@click.argument("log", type=TEXT_PATH)
 @click.option("--arm", default="arm", show_default=True, metavar="COLUMN", help="The arm played.")
 @click.option("--reward", default="reward", show_default=True, metavar="COLUMN", help="0 or 1.")
 @click.option("--user", metavar="COLUMN", help=_USER_HELP)
@@ -44,12 +49,14 @@ _OUT_HELP = "Write a .toml or .json file, for 'bdes plan' and experiments."
 @click.option("--lam-deviation", type=float, metavar="DEVIATION", help=_DEVIATION_HELP)
 @click.option("--q0", default="1", show_default=True, metavar="STATE", help=_STATE_HELP)
 @click.option("--out", type=PATH, help=_OUT_HELP)
+@AS_JSON
 def fit(
     log: str,
     lam: float | None,
     lam_deviation: float | None,
     q0: str,
     out: Path | None,
+    as_json: bool,
     **columns: Any,
 ) -> None:
     """Estimate r, b and lam from LOG, a CSV or Parquet file of pulls, or - for CSV from a pipe.
@@ -63,25 +70,24 @@ def fit(
         _check_out(out)
     rate, state, named = _rate(lam, lam_deviation), _state(q0), Columns(**columns)
     unused: list[str] = []
-    errors = Console(stderr=True)
-    with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
-        reading = progress.add_task("reading", total=1.0)
+    with progress() as shown:
+        shown.begin("reading", 100)
         rows = read_log(
             sys.stdin.buffer if log == "-" else log,
             named,
-            lambda done: progress.update(reading, completed=done),
+            lambda done: shown.advance(round(100 * done)),
             unused.extend,
         )
-        progress.update(reading, completed=1.0)
-        progress.add_task(f"fitting {rows.n_rows:,} rows", total=None)
+        shown.begin(f"fitting {counted(rows.n_rows, 'row')}")
         found = fit_log(rows, lam=rate, q0=state)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=_PIPED_WIDTH)
-    _show(console, found, rows, unused)
+    arms = fitted_arms(found, rows)
+    if as_json:
+        write_data(json_text(asdict(arms)))
+    else:
+        _show(output(), found, rows, unused)
     if out is not None:
-        write_arms(out, fitted_arms(found, rows))
-        console.print(Text(ascii_controls(f"wrote {out}")))
+        write_arms(out, arms)
+        echo(f"wrote {out}", err=as_json)
 
 
 def _check_out(out: Path) -> None:
@@ -112,22 +118,12 @@ def _state(q0: str) -> float | None:
 
 
 def _show(console: Console, found: Fit, log: Log, unused: list[str]) -> None:
-    console.print(fact_table(_summary(found, log, unused)))
+    print_facts(console, _summary(found, log, unused))
     arms = Table(pad_edge=False, box=None, header_style="bold")
-    arms.add_column("Arm")
-    for heading in ("Pulls", "r", "95 %", "b", "95 %"):
-        arms.add_column(heading, justify="right")
-    for arm, name in enumerate(found.names):
-        # Text, not markup: names come from the log.
-        cells = (
-            one_line(name, _MAX_NAME_LENGTH),
-            f"{found.pulls[arm]:,}",
-            _number(found.instance.r[arm]),
-            " to ".join(map(_number, found.r_interval[arm])),
-            _number(found.instance.b[arm]),
-            " to ".join(map(_number, found.b_interval[arm])),
-        )
-        arms.add_row(*map(Text, cells))
+    for heading in ARM_HEADINGS:
+        arms.add_column(heading, justify="left" if heading == "Arm" else "right")
+    for cells in found.arm_texts():
+        arms.add_row(*map(Text, cells))  # text, not markup: names come from the log
     console.print(arms)
     for warning in found.warnings:
         console.print(Text(ascii_controls(f"warning: {warning}"), style="yellow"))
@@ -138,29 +134,4 @@ def _summary(found: Fit, log: Log, unused: list[str]) -> Iterator[tuple[str, str
     yield "rows", f"{log.n_rows:,} in {log.n_sequences:,} sequence{plural}"
     if unused:
         yield "not used", f"column{'s' if len(unused) > 1 else ''} {listed(unused)}"
-    low, high = found.lam_interval
-    rate = f"{found.instance.lam:.4g}"
-    yield "lam", f"{rate}, known" if low == high else f"{rate} ({low:.4g} to {high:.4g})"
-    evolving, stationary = found.evolving, found.stationary
-    yield "log-likelihood", f"{evolving.log_likelihood:z,.1f}"
-    aic, bic = evolving.aic - stationary.aic, evolving.bic - stationary.bic
-    verdict = f"the state explains the log {'better' if bic < 0 else 'no better'}"
-    if (aic < 0) != (bic < 0):
-        verdict = "they disagree on whether the state explains the log better"
-    yield "against no state", f"AIC {aic:+z,.1f}, BIC {bic:+z,.1f}: {verdict}"
-    check = found.goodness
-    verdict = "no sign of misfit"
-    if check.p_value < SIGNIFICANT:
-        verdict = "the model does not describe the log"
-    elif check.detectable > MAX_USEFUL_FACTOR:
-        verdict = "too little data to tell"
-    statistic = f"{check.statistic:{'.1f' if check.statistic < 1e5 else '.3g'}}"
-    yield (
-        "goodness of fit",
-        f"chi-square {statistic} on {check.freedom}, p = {check.p_value:.2g}: {verdict}",
-    )
-
-
-def _number(value: float) -> str:
-    """Return four decimals, or, of a b that has no bound to speak of, three digits."""
-    return f"{value:.4f}" if value < 1000 else f"{value:.3g}"
+    yield from found.facts()

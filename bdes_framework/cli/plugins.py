@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bdes_framework._internal.text import ascii_controls, did_you_mean, listed, quoted
-from bdes_framework.cli.options import plugin_options
+from bdes_framework.cli.completion import complete_plugins, note_names
+from bdes_framework.cli.options import output, plugin_options
 from bdes_framework.errors import UnknownNameError
 from bdes_framework.plugin.load import load_plugins
 from bdes_framework.plugin.parameters import parameters_of
@@ -28,10 +29,11 @@ def plugins(context: click.Context, /, as_json: bool, **chosen: Any) -> None:
     if context.invoked_subcommand is not None:
         return
     loaded = load_plugins(**chosen)
+    note_names(loaded.statuses)
     if as_json:
         click.echo(json.dumps([_as_json(status) for status in loaded.statuses], indent=2))
         return
-    console = Console()
+    console = output()
     entries = [entry for status in loaded.statuses for entry in status.entries]
     widths = [
         max(map(len, column), default=0) + _PADDING
@@ -47,7 +49,7 @@ def plugins(context: click.Context, /, as_json: bool, **chosen: Any) -> None:
 
 @plugins.command()
 @plugin_options
-@click.argument("name")
+@click.argument("name", shell_complete=complete_plugins())
 @click.pass_context
 def show(context: click.Context, /, name: str, **chosen: Any) -> None:
     """Show the parameters of a registered NAME, or one plugin by its NAME."""
@@ -59,7 +61,7 @@ def show(context: click.Context, /, name: str, **chosen: Any) -> None:
         modules=before["modules"] + chosen["modules"],
         disabled=before["disabled"] + chosen["disabled"],
     )
-    console = Console()
+    console = output()
     entries = [entry for entry in loaded.entries() if entry.name == name]
     statuses = [status for status in loaded.statuses if status.name == name]
     if not entries and not statuses:
@@ -78,7 +80,7 @@ def _list_plugin(console: Console, status: PluginStatus, widths: list[int]) -> N
     name, origin = ascii_controls(status.name), ascii_controls(status.origin)
     state = (status.state, _STYLES[status.state])
     console.print(Text.assemble((name, "bold"), f"  {origin}  ", state))
-    table = Table.grid(padding=(0, 0, 0, _PADDING), pad_edge=True, expand=True)
+    table = Table.grid(padding=(0, 0, 0, _PADDING), pad_edge=True, expand=console.is_terminal)
     if status.state == "loaded":
         for width in widths:
             table.add_column(width=width)

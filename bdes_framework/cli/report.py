@@ -1,20 +1,22 @@
 """``bdes report`` and ``bdes plot``: write a run as an HTML page, or one chart as a picture."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
+from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any
 
 import click
 
-from bdes_framework._internal.files import replace_file, replace_text
-from bdes_framework.cli.options import PATH, echo
+from bdes_framework._internal.files import replace_file
+from bdes_framework._internal.upwards import missing_packages
+from bdes_framework.cli.completion import complete_labels
+from bdes_framework.cli.options import PATH, RunType, echo
+from bdes_framework.cli.progress import progress
 from bdes_framework.experiment.results import load_run
 from bdes_framework.report.data import RunData
 
 CHARTS = {
+    "share": "each policy's share of OPT across lam, or what else varies",
     "final": "each policy at the horizon, with its interval",
     "regret": "mean regret over rounds, with bands",
     "loglog": "regret over horizons on log scales, with fitted slopes",
@@ -33,97 +35,109 @@ _EXPERIMENT = click.option("--experiment", type=PATH, metavar="FILE", help=_FILE
 
 def need_charts() -> None:
     """Raise UsageError if the packages of the extra ``report`` are missing."""
-    missing = [name for name in ("altair", "jinja2", "vl_convert") if find_spec(name) is None]
+    missing = missing_packages()
     if missing:
         raise click.UsageError(
             f"charts need {' and '.join(missing)}: install 'bdes-framework[report]'"
         )
 
 
+class _ChartedRunType(RunType):
+    """A run to draw: what is missing for charts is said before the run is looked for."""
+
+    def convert(
+        self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | PathLike[str]:
+        need_charts()
+        return super().convert(value, param, ctx)
+
+
+CHARTED_RUN = _ChartedRunType(path_type=Path)
+
+
 @click.command()
-@click.argument("run", type=PATH)
+@click.argument("run", type=CHARTED_RUN)
 @click.option("--out", type=PATH, help="By default report.html in the run's folder.")
 @_EXPERIMENT
 @click.option("--paths", type=_PATHS, default=60, show_default=True, help=_PATHS_HELP)
 @click.option("--overwrite", is_flag=True, help="Overwrite FILE even if it is no report.")
 def report(run: Path, **options: Any) -> None:
     """Write RUN as one HTML page: tables and interactive charts, for any browser, offline."""
-    need_charts()
     with load_run(run) as opened:
         write_report(RunData(opened), **options)
 
 
 def write_report(
-    data: RunData, out: Path | None = None, *, overwrite: bool = False, **settings: Any
+    data: RunData,
+    out: Path | None = None,
+    *,
+    overwrite: bool = False,
+    quiet: bool = False,
+    **settings: Any,
 ) -> None:
     """Write a run's page with these settings, and print its path."""
-    from bdes_framework.report.page import MARK, Settings, report_page
+    from bdes_framework.report.from_python import write_page
+    from bdes_framework.report.page import Settings
 
-    file = out or data.run.folder / "report.html"
-    if not overwrite:
-        _check_is_report(file, MARK)
-    with _progress() as on_step:
-        page = report_page(data, Settings(**settings), on_step)
-    replace_text(file, page)
+    with progress(quiet=quiet) as shown:
+
+        def on_step(what: str, done: int, total: int) -> None:
+            if done == 0 or shown.status() != what:
+                shown.begin("writing the report", total if total > 1 else 0, lambda: what)
+            shown.advance(done)
+
+        on_step("reading the run", 0, 1)
+        file = write_page(data, out, Settings(**settings), overwrite=overwrite, on_step=on_step)
     echo(str(file))
 
 
-def _check_is_report(file: Path, mark: str) -> None:
-    """Raise UsageError if the file exists and is no report."""
-    try:
-        is_report = S_ISREG(file.lstat().st_mode)  # a link is not followed, a pipe not waited for
-        if is_report:
-            with file.open(encoding="utf-8", errors="replace") as opened:
-                is_report = mark in opened.read(2_000)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise click.UsageError(f"cannot write {file}: {error.strerror}") from None
-    if not is_report:
-        raise click.UsageError(f"{file} is no report; --overwrite replaces it all the same")
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Show progress, on a terminal only."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
-    hidden = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
-        task = progress.add_task("reading the run", total=None)
-
-        def on_step(what: str, done: int, total: int) -> None:
-            known = total if total > 1 else None
-            progress.update(task, description=what, completed=done, total=known)
-
-        yield on_step
-
-
 @click.command(epilog="Charts: " + "; ".join(f"{name}, {text}" for name, text in CHARTS.items()))
-@click.argument("run", type=PATH)
-@click.option("--chart", required=True, type=click.Choice(list(CHARTS)), help="Which chart.")
-@click.option("-o", "--out", required=True, type=PATH, help="FILE.svg or FILE.png.")
-@click.option("--environment", "environments", multiple=True, metavar="LABEL", help=_ONLY)
-@click.option("--policy", "policies", multiple=True, metavar="LABEL", help=_ONLY)
+@click.argument("run", type=CHARTED_RUN)
+@click.option(
+    "--chart",
+    type=click.Choice(list(CHARTS)),
+    default="share",
+    show_default=True,
+    help="Which chart.",
+)
+@click.option("-o", "--out", required=True, type=PATH, help="FILE.svg, FILE.png or FILE.pdf.")
+@click.option(
+    "--environment",
+    "environments",
+    multiple=True,
+    metavar="LABEL",
+    help=_ONLY,
+    shell_complete=complete_labels("environment"),
+)
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="LABEL",
+    help=_ONLY,
+    shell_complete=complete_labels("policy"),
+)
+@click.option("--where", multiple=True, metavar="NAME=VALUE", help="Only where, such as K=5.")
 @click.option("--horizon", type=int, help="The longest by default.")
 @click.option("--replication", type=click.IntRange(min=0), default=0, help="For path: which one.")
 @_EXPERIMENT
 @click.option("--title", default="", help="A line above the chart.")
 @click.option("--width", type=click.IntRange(100, 4000), help="Of a panel, pixels.")
+@click.option(
+    "--width-mm",
+    type=click.FloatRange(40, 1000),
+    help="Of the whole picture: 84 fits a column of most journals.",
+)
 @click.option("--height", type=click.IntRange(60, 4000), default=260, help="Of a panel, pixels.")
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light")
-def plot(run: Path, chart: str, out: Path, **choices: Any) -> None:
+def plot(run: Path, chart: str, out: Path, environments: Sequence[str], **choices: Any) -> None:
     """Save a chart of RUN as a picture."""
     form = out.suffix.lower().removeprefix(".")
-    if form not in ("svg", "png"):
-        raise click.UsageError(f"{out}: the file's name must end in .svg or .png")
-    need_charts()
+    if form not in ("svg", "png", "pdf"):
+        raise click.UsageError(f"{out}: the file's name must end in .svg, .png or .pdf")
     from bdes_framework.report.pictures import Choice, picture, save
 
     with load_run(run) as found:
-        drawn = picture(RunData(found), chart, Choice(**choices))
+        drawn = picture(RunData(found, environments), chart, Choice(**choices))
     replace_file(out, lambda path: save(drawn, path, form))
     echo(f"wrote {out}")

@@ -1,23 +1,25 @@
 """``bdes run``, ``bdes check``: run an experiment, or only check its file."""
 
+import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from pathlib import Path
 from types import FrameType
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from bdes_framework._internal.text import ascii_controls, one_line
-from bdes_framework.cli.options import PATH, echo, fact_table
+from bdes_framework._internal.text import ascii_controls, counted, duration, one_line
+from bdes_framework.cli.completion import complete_plugins
+from bdes_framework.cli.options import AS_JSON, PATH, echo, output, print_facts
+from bdes_framework.cli.progress import Progress, progress
 from bdes_framework.cli.report import need_charts, write_report
-from bdes_framework.cli.runs import show_run
-from bdes_framework.experiment.cell import Cell, CellResult
+from bdes_framework.cli.show import show_run
+from bdes_framework.experiment.cell import Cell, CellResult, Part
 from bdes_framework.experiment.file import Experiment, load_experiment
 from bdes_framework.experiment.replay import (
     ReplayError,
@@ -25,13 +27,33 @@ from bdes_framework.experiment.replay import (
     verify_cell,
     why_not_verified,
 )
-from bdes_framework.experiment.results import Run
+from bdes_framework.experiment.result_table import shown_value
 from bdes_framework.experiment.run import run_experiment, run_folder
 from bdes_framework.experiment.summary import CellSummary
+from bdes_framework.experiment.time_left import TimeLeft
 from bdes_framework.interfaces import Reference
 from bdes_framework.plugin.fingerprint import ChangedCodeError
 from bdes_framework.report.data import RunData
 
+_DEFAULT_FILE = "experiment.toml"
+"""What ``bdes init`` writes."""
+
+
+def _default_file(
+    context: click.Context, parameter: click.Parameter, given: Path | None
+) -> Path | None:
+    """Return the experiment's file: the one given, or the one that lies here."""
+    if given is not None or context.resilient_parsing:
+        return given
+    file = Path(_DEFAULT_FILE)
+    if not file.exists():
+        raise click.UsageError(
+            f"there is no {_DEFAULT_FILE} here: name a FILE, or let 'bdes init' write one"
+        )
+    return file
+
+
+_FILE = click.argument("file", type=PATH, required=False, callback=_default_file)
 _VERIFY = click.option(
     "--verify",
     metavar="N",
@@ -42,14 +64,22 @@ _VERIFY = click.option(
 
 
 @click.command()
-@click.argument("file", type=PATH)
+@_FILE
 @click.option("--out", type=PATH, help="The run's folder.")
-@click.option("--engine", metavar="NAME", help="Engine for the cells: serial, processes, dask.")
+@click.option(
+    "--engine",
+    metavar="NAME",
+    help="Engine for the cells: serial, processes, dask.",
+    shell_complete=complete_plugins("engine"),
+)
 @click.option("--workers", type=click.IntRange(min=1), help="How many workers the engine starts.")
 @click.option("--retry-failed", is_flag=True, help="Run cells that failed before again.")
 @click.option("--no-reuse", is_flag=True, help="Take no cells from other runs of the experiment.")
 @click.option("--report", is_flag=True, help="Write an HTML page with charts, too.")
 @_VERIFY
+@click.option("--quiet", "-q", is_flag=True, help="Print the answer and what went wrong, only.")
+@click.option("--verbose", "-v", is_flag=True, help="Say which code plays what, and how fast.")
+@AS_JSON
 def run(
     file: Path,
     out: Path | None,
@@ -59,35 +89,59 @@ def run(
     no_reuse: bool,
     report: bool,
     verify: int,
+    quiet: bool,
+    verbose: bool,
+    as_json: bool,
 ) -> None:
-    """Run the experiment FILE describes, or go on with it, and print a table of results."""
+    """Run the experiment FILE describes, or go on with it, and print a table of results.
+
+    Without FILE, the experiment.toml that lies here.
+    """
+    if quiet and verbose:
+        raise click.UsageError("--quiet and --verbose: choose one of them")
     if report:
         need_charts()
-    experiment = load_experiment(file)
-    folder = run_folder(experiment, out)
-    chosen: Reference = engine or experiment.config.engine
-    if workers is not None:
-        table = dict(chosen) if isinstance(chosen, Mapping) else {"use": chosen}
-        chosen = {**table, "workers": workers}
-    try:
-        with _signals_stop():
-            finished = _run_with_progress(
-                experiment, folder, chosen, retry_failed=retry_failed, reuse=not no_reuse
-            )
-    except ChangedCodeError as error:
-        echo(f"bdes: error: {error}", err=True)
-        sys.exit(1)
-    except KeyboardInterrupt as stop:
-        with suppress(OSError):  # of a terminal that hung up
-            echo(f"\nbdes: stopped; finished cells are in {folder}", err=True)
-            echo("run the same command to go on", err=True)
-        sys.exit(128 + (stop.number if isinstance(stop, _Stopped) else signal.SIGINT))
+    with progress(quiet=quiet, verbose=verbose) as shown:
+        shown.begin("loading")
+        experiment = load_experiment(file)
+        folder = run_folder(experiment, out)
+        chosen: Reference = engine or experiment.config.engine
+        if workers is not None:
+            table = dict(chosen) if isinstance(chosen, Mapping) else {"use": chosen}
+            chosen = {**table, "workers": workers}
+        playing = _Playing(shown, experiment, chosen, verbose=verbose)
+        try:
+            with _signals_stop():
+                finished = run_experiment(
+                    experiment,
+                    out=folder,
+                    engine=chosen,
+                    retry_failed=retry_failed,
+                    reuse=not no_reuse,
+                    on_note=lambda note: None if quiet else echo(note, err=True),
+                    on_start=playing.start,
+                    on_cell=playing.finish_cell,
+                    on_benchmark=playing.plan,
+                )
+        except ChangedCodeError as error:
+            echo(f"bdes: error: {error}", err=True)
+            sys.exit(1)
+        except KeyboardInterrupt as stop:
+            with suppress(OSError):  # of a terminal that hung up
+                echo(f"\nbdes: stopped; finished cells are in {folder}", err=True)
+                echo("run the same command to go on", err=True)
+            sys.exit(128 + (stop.number if isinstance(stop, _Stopped) else signal.SIGINT))
+    for line in playing.summary() if verbose else ():
+        echo(line, err=True)
     with finished:
         data = RunData(finished) if report else None
-        status = show_run(finished, data.cells if data else None)
-        if data:
-            write_report(data, experiment=experiment)
-        if verify and not _verify(experiment, verify, finished.cells()):
+        cells = data.cells if data else finished.cells()
+        status = show_run(finished, cells, form="json" if as_json else "text", quiet=quiet)
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():  # JSON is alone there
+            if data:
+                write_report(data, experiment=experiment, quiet=quiet)
+            verified = not verify or _verify(experiment, verify, cells)
+        if not verified:
             status = 1
     sys.exit(status)
 
@@ -98,33 +152,30 @@ def _verify(experiment: Experiment, n: int, stored: Sequence[CellSummary] = ()) 
     by_reason: dict[str, list[Cell]] = {}
     for cell in experiment.cells:
         by_reason.setdefault(why_not_verified(cell, known.get(_place(cell))), []).append(cell)
-    same = wrong = 0
+    wrong = 0
     chosen = spread_cells(by_reason.pop("", []), n)
-    for cell in chosen:
-        try:
-            difference = verify_cell(experiment, cell, known.get(_place(cell)))
-        except ReplayError as error:
-            echo(f"not verified: {one_line(str(error))}", err=True)
-            wrong += 1
-            continue
-        same += not difference
-        wrong += bool(difference)
-        if difference:
-            echo(f"not deterministic: {one_line(difference)}", err=True)
+    with progress() as shown:
+        shown.begin("playing cells again", len(chosen), lambda: f"{shown.done}/{len(chosen)}")
+        for done, cell in enumerate(chosen, start=1):
+            try:
+                difference = verify_cell(experiment, cell, known.get(_place(cell)))
+                message = f"not deterministic: {one_line(difference)}" if difference else ""
+            except ReplayError as error:
+                message = f"not verified: {one_line(str(error))}"
+            if message:
+                echo(message, err=True)
+                wrong += 1
+            shown.advance(done)
     # Said where fewer cells than asked for could be played.
     for reason, cells in by_reason.items() if len(chosen) < n else ():
-        echo(f"not verified: {_counted(len(cells))}: {reason}", err=True)
-    if same:
-        echo(f"{_counted(same)} played again: the same, round by round")
+        echo(f"not verified: {counted(len(cells), 'cell')}: {reason}", err=True)
+    if len(chosen) > wrong:
+        echo(f"{counted(len(chosen) - wrong, 'cell')} played again: the same, round by round")
     return not wrong
 
 
 def _place(cell: Cell) -> tuple[str, str, int, int]:
     return cell.environment.label, cell.policy.label, cell.horizon, cell.replication
-
-
-def _counted(n: int) -> str:
-    return f"{n:,} cell" if n == 1 else f"{n:,} cells"
 
 
 class _Stopped(KeyboardInterrupt):
@@ -160,83 +211,140 @@ def _rounded(number: float) -> str:
     return f"{number:.0f}"
 
 
-def _run_with_progress(
-    experiment: Experiment, folder: Path, engine: Reference, *, retry_failed: bool, reuse: bool
-) -> Run:
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[status]}", markup=False),
-        TimeRemainingColumn(),
-    )
-    pulls, failures, begin = 0, 0, time.monotonic()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        name = ascii_controls(experiment.config.name)[:30]
-        task = progress.add_task(name, total=None, status="cells")
-        plans = progress.add_task("best sequences", visible=False, status="planned")
+class _Playing:
+    """Tells how far a run is and how long it will take; with ``verbose``, what it is made of."""
 
-        def on_start(total: int, done: int) -> None:
-            progress.update(task, total=total, completed=done)
+    def __init__(
+        self, shown: Progress, experiment: Experiment, engine: Reference, *, verbose: bool
+    ) -> None:
+        self._shown = shown
+        self._experiment = experiment
+        self._engine = engine
+        self._verbose = verbose
+        self._time_left = TimeLeft(())
+        self._begin = time.monotonic()
+        self._first = self._pulls = self._failures = 0
+        self._spent: dict[str, tuple[int, int, float]] = {}
+        """Cells, pulls and seconds of each policy."""
 
-        def on_cell(cell: Cell, result: CellResult) -> None:
-            nonlocal pulls, failures
-            pulls += 0 if result.error else cell.horizon
-            failures += bool(result.error)
-            rate = _rounded(pulls / max(time.monotonic() - begin, 1e-3))
-            status = f"cells, {rate} pulls/s" + (f", {failures} failed" if failures else "")
-            progress.update(task, advance=1, status=status)
+    def start(self, total: int, left: Sequence[Cell]) -> None:
+        """Begin to play what is left."""
+        workers = _workers(self._experiment, self._engine)
+        self._first = total - len(left)
+        if self._verbose:
+            for line in self._description(total, left, workers):
+                echo(line, err=True)
+        if left:
+            self._time_left = TimeLeft(((c.policy.label, c.horizon) for c in left), workers)
+            # The time to compile does not count.
+            self._begin = time.monotonic() - self._shown.compiling.seconds
+            self._shown.begin("playing", total, self._played)
+            self._shown.advance(total - len(left))
 
-        def on_benchmark(total: int, done: int) -> None:
-            # No more cells come from here on, so their rate is no longer updated.
-            progress.stop_task(task)
-            progress.update(plans, total=total, completed=done, visible=total > 0)
+    def finish_cell(self, cell: Cell, result: CellResult) -> None:
+        """Take note of a finished cell."""
+        failed = bool(result.error)
+        self._failures += failed
+        self._pulls += 0 if failed else cell.horizon
+        label = cell.policy.label
+        self._time_left.finish(label, cell.horizon, None if failed else result.seconds)
+        cells, pulls, spent = self._spent.get(label, (0, 0, 0.0))
+        self._spent[label] = (cells + 1, pulls + cell.horizon, spent + result.seconds)
+        self._shown.advance(self._shown.done + 1)
 
-        return run_experiment(
-            experiment,
-            out=folder,
-            engine=engine,
-            retry_failed=retry_failed,
-            reuse=reuse,
-            on_note=lambda note: echo(note, err=True),
-            on_start=on_start,
-            on_cell=on_cell,
-            on_benchmark=on_benchmark,
-        )
+    def plan(self, total: int, done: int) -> None:
+        """Take note of benchmarks that are planned, of those that are to be."""
+        if not done:
+            self._begin = time.monotonic()
+        if total and not done:
+            self._shown.begin("planning benchmarks", total, self._planned)
+        elif total:
+            self._shown.advance(done)
+
+    def summary(self) -> Iterator[str]:
+        """Yield what each policy took, a line each."""
+        for label, (cells, pulls, seconds) in self._spent.items():
+            rate = f", {_rounded(pulls / seconds)} pulls/s" if seconds else ""
+            yield f"{one_line(label, 80)}: {counted(cells, 'cell')}, {seconds:.2f} s{rate}"
+
+    def _played(self) -> str:
+        texts = [f"{self._shown.done:,}/{self._shown.total:,} cells"]
+        if self._shown.compiling.is_running:  # no time is known while nothing is played
+            return texts[0]
+        if self._shown.done == self._first:  # in workers, too, of which this process sees nothing
+            return f"{texts[0]}, the first ones load code"
+        seconds = time.monotonic() - self._begin - self._shown.compiling.seconds
+        if self._pulls and seconds > 0:
+            texts.append(f"{_rounded(self._pulls / seconds)} pulls/s")
+        if self._failures:
+            texts.append(f"{self._failures:,} failed")
+        is_done = self._shown.done == self._shown.total
+        left = None if is_done else self._time_left.seconds()
+        return ", ".join([*texts, *([] if left is None else [f"{duration(left)} left"])])
+
+    def _planned(self) -> str:
+        done, total = self._shown.done, self._shown.total
+        text = f"{done:,}/{total:,}"
+        if done in (0, total):
+            return text
+        left = (time.monotonic() - self._begin) * (total - done) / done
+        return f"{text}, {duration(left)} left"
+
+    def _description(self, total: int, left: Sequence[Cell], workers: int) -> Iterator[str]:
+        """Yield which engine and which code there is, and which cells are played, a line each."""
+        engine = self._engine["use"] if isinstance(self._engine, Mapping) else self._engine
+        yield f"engine {engine}, {counted(workers, 'worker')}"
+        for name, version in self._experiment.versions.items():
+            yield f"{one_line(name)} {one_line(version.partition('+')[0])}"
+        yield f"{counted(total - len(left), 'cell')} finished before, {len(left):,} to play"
+        for label, n in Counter(cell.policy.label for cell in left).items():
+            yield f"{one_line(label, 80)}: {counted(n, 'cell')} to play"
+
+
+def _workers(experiment: Experiment, engine: Reference) -> int:
+    """Return how many cells an engine plays at once, as far as that is known."""
+    if getattr(experiment.plugins.engine(engine), "in_process", False):
+        return 1
+    given = engine.get("workers") if isinstance(engine, Mapping) else None
+    return given if isinstance(given, int) else os.cpu_count() or 1
 
 
 @click.command()
-@click.argument("file", type=PATH)
+@_FILE
 @_VERIFY
 def check(file: Path, verify: int) -> None:
-    """Check everything in FILE without running it: plugins, parameters, sizes."""
+    """Check everything in FILE without running it: plugins, parameters, sizes.
+
+    Without FILE, the experiment.toml that lies here.
+    """
     experiment = load_experiment(file)
     cells = experiment.cells
-    pulls = sum(cell.horizon for cell in cells)
-    # From 10 ns per pull of compiled policies to 10 µs of plain Python ones that decide each round.
-    low, high = (_duration(pulls * seconds + len(cells) * 1e-3) for seconds in (1e-8, 1e-5))
-    duration = f"{low} with compiled policies, up to {high} with plain Python ones"
-    if experiment.config.benchmark is not False:
-        duration += "; besides, planning the benchmark"
     counts = {
-        "environments": len({c.environment.label for c in cells}),
+        **_environment_counts([cell.environment for cell in cells]),
         "policies": len({c.policy.label for c in cells}),
         "horizons": len(experiment.config.horizons),
         "replications": experiment.config.replications,
         "cells": len(cells),
-        "pulls": pulls,
+        "pulls": sum(cell.horizon for cell in cells),
     }
     rows = {name: f"{count:,}" for name, count in counts.items()}
-    rows |= {"folder": str(run_folder(experiment)), "time": duration}
-    console = Console()
+    rows["folder"] = str(run_folder(experiment))
+    console = output()
     console.print(Text(ascii_controls(f"{file}: no mistakes"), style="green"))
-    console.print(fact_table(rows.items()))
+    print_facts(console, rows.items())
     if verify and not _verify(experiment, verify):
         sys.exit(1)
 
 
-def _duration(seconds: float) -> str:
-    for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(seconds, 1):.0f} s"
+def _environment_counts(parts: Sequence[Part]) -> dict[str, int]:
+    """Return how many environments there are, and, where there are several, of what varies."""
+    names = [part.source or part.label for part in parts]
+    instances = {(name, part.instance) for name, part in zip(names, parts, strict=True)}
+    found = {"environments": len(set(names))}
+    if len(instances) > len(set(names)):
+        found["instances"] = len(instances)
+    for name in dict.fromkeys(name for part in parts for name in part.varies):
+        values = {part.varies[name] for part in parts if name in part.varies}
+        if len(values) > 1:
+            found[f"values of {shown_value(name)}"] = len(values)
+    return found

@@ -12,7 +12,7 @@ from bdes_framework.experiment.schema import experiment_schema
 from bdes_framework.interfaces import Kind
 from bdes_framework.plugin.load import load_plugins
 
-_PREFERRED = ("ucb1", "thompson", "exp3", "uniform")
+_PREFERRED = ("posterior", "ucb1", "thompson")
 _NO_POLICY = '# No policy is installed; name one here.\n# [[policies]]\n# use = "..."'
 
 
@@ -23,7 +23,7 @@ def init(file: Path) -> None:
     template = (files("bdes_framework.cli") / "starter.toml").read_text(encoding="utf-8")
     names = [entry.name for entry in load_plugins().entries(Kind.POLICY)]
     chosen = [name for name in _PREFERRED if name in names] or names
-    policies = "\n\n".join(f'[[policies]]\nuse = "{name}"' for name in chosen[:2])
+    policies = "\n\n".join(f'[[policies]]\nuse = "{name}"' for name in chosen[:3])
     text = template.format(file=file.name, policies=policies or _NO_POLICY)
     try:
         with file.open("x", encoding="utf-8") as out:

@@ -16,17 +16,24 @@ from attrs import asdict, field, frozen
 from attrs.validators import ge, le, lt
 
 from bdes_framework._internal.arrays import FloatArray
-from bdes_framework._internal.files import read_json, read_text, read_toml, replace_text
+from bdes_framework._internal.files import (
+    invalid_file,
+    read_json,
+    read_text,
+    read_toml,
+    replace_text,
+)
 from bdes_framework._internal.seeding import N_SEEDS, branch, generator
 from bdes_framework._internal.text import listed, quoted
-from bdes_framework.errors import ConfigError, InvalidValueError, Mistake
+from bdes_framework.errors import InvalidValueError
 from bdes_framework.plugin.config_values import structure
 
 if TYPE_CHECKING:  # a fit imports scipy, which takes a while
-    from bdes_framework.fitting.fit import Fit
     from bdes_framework.fitting.log import Log
+    from bdes_framework.fitting.result import Fit
 
 MAX_EXPERIMENT_ARMS = 100_000
+MAX_INSTANCES = 10_000
 _TOML_HEADING = "# Arms estimated by 'bdes fit', for 'bdes plan' and the arms of an experiment.\n"
 
 
@@ -62,7 +69,10 @@ class ArmsFile:
 
 @frozen
 class ArmsConfig:
-    """Arms from a file or a generator: give ``file``, or ``generator`` with its numbers.
+    """Arms from a file, a generator or as they are: give ``file``, ``generator`` or ``r``, ``b``.
+
+    A list of such tables, a generator with several seeds, or several files, are instances of one
+    environment: results are pooled over them.
 
     Parameters
     ----------
@@ -78,19 +88,36 @@ class ArmsConfig:
         How many arms, or points per side.
     seed : int
         Which draw of the generator.
+    instances : int
+        How many draws: with ``seed``, ``seed`` + 1 and so on, each an instance.
     spread : float
         How far click-bait arms may lie from b = 1 - r: from 0 to 1.
+    replenishing : bool
+        Whether the largest b of generated arms is raised to 1: the arm that the paper assumes.
+    r, b : list[float] | None
+        One number per arm.
+    name : str | None
+        What an instance of a list is called in results; its number in the list by default.
     """
 
     file: str | None = None
     generator: Literal["uniform", "click-bait", "grid"] | None = None
     n: int | None = None
     seed: int = field(default=0, validator=[ge(0), lt(N_SEEDS)])
+    instances: int = field(default=1, validator=[ge(1), le(MAX_INSTANCES)])
     spread: float = field(default=0.2, validator=[ge(0), le(1)])
+    replenishing: bool = False
+    r: list[float] | None = None
+    b: list[float] | None = None
+    name: str | None = None
 
     def __attrs_post_init__(self) -> None:
-        if (self.file is None) == (self.generator is None):
-            raise InvalidValueError("arms need either 'file' or 'generator'")
+        if [self.file is None, self.generator is None, self.r is None].count(False) != 1:
+            raise InvalidValueError("arms need one of 'file', 'generator' and 'r' with 'b'")
+        if (self.r is None) != (self.b is None):
+            raise InvalidValueError("arms need both 'r' and 'b'")
+        if self.instances > 1 and self.generator is None:
+            raise InvalidValueError("'instances' needs a 'generator' that draws them")
         needed = self.generator is not None
         if needed if self.n is None else not 1 <= self.n <= MAX_EXPERIMENT_ARMS:
             raise InvalidValueError(f"'n' must be an integer from 1 to {MAX_EXPERIMENT_ARMS}")
@@ -100,6 +127,13 @@ class ArmsConfig:
 
 def generate_arms(config: ArmsConfig) -> tuple[FloatArray, FloatArray]:
     """Return generated ``r`` and ``b``, each of shape (K,)."""
+    r, b = _drawn(config)
+    if config.replenishing:
+        b[b.argmax()] = 1.0
+    return r, b
+
+
+def _drawn(config: ArmsConfig) -> tuple[FloatArray, FloatArray]:
     assert config.n is not None
     if config.generator == "grid":
         side = np.linspace(0, 1, config.n)
@@ -115,6 +149,8 @@ def generate_arms(config: ArmsConfig) -> tuple[FloatArray, FloatArray]:
 
 def arms_parameters(config: ArmsConfig, base: Path) -> dict[str, object]:
     """Return an environment's parameters from its arms: ``r``, ``b``, perhaps ``lam``, ``q0``."""
+    if config.r is not None:
+        return {"r": config.r, "b": config.b}
     if config.file is None:
         return dict(zip(("r", "b"), generate_arms(config), strict=True))
     file = read_arms(base / config.file)
@@ -167,21 +203,23 @@ def read_arms(path: Path) -> ArmsFile:
         missing = {"r", "b"} - set(rows.fieldnames or ())
         if missing:
             columns = listed(rows.fieldnames or ())
-            raise _invalid(path, f"needs columns 'r' and 'b', has {columns}")
+            raise invalid_file(path, f"needs columns 'r' and 'b', has {columns}")
         for row in rows:
             r, b = (_number(row[name], name, rows.line_num, path) for name in ("r", "b"))
             arms.append((r, b))
     except csv.Error as error:
-        raise _invalid(path, f"is not a CSV file: {error}") from None
+        raise invalid_file(path, f"is not a CSV file: {error}") from None
     if not arms:
-        raise _invalid(path, "has no arms")
+        raise invalid_file(path, "has no arms")
     return _checked(ArmsFile([r for r, _ in arms], [b for _, b in arms]), path)
 
 
 def _checked(arms: ArmsFile, path: Path) -> ArmsFile:
     """Return the arms of a file; raise if they are more than an experiment can have."""
     if len(arms.r) > MAX_EXPERIMENT_ARMS:
-        raise _invalid(path, f"has {len(arms.r):,} arms; the maximum is {MAX_EXPERIMENT_ARMS:,}")
+        raise invalid_file(
+            path, f"has {len(arms.r):,} arms; the maximum is {MAX_EXPERIMENT_ARMS:,}"
+        )
     return arms
 
 
@@ -190,8 +228,4 @@ def _number(text: str | None, column: str, line: int, path: Path) -> float:
         return float(text or "")
     except ValueError:
         problem = f"column {column!r} must be a number, got {quoted(text)}"
-        raise _invalid(path, f"line {line}: {problem}") from None
-
-
-def _invalid(path: Path, message: str) -> ConfigError:
-    return ConfigError([Mistake("", message)], str(path))
+        raise invalid_file(path, f"line {line}: {problem}") from None

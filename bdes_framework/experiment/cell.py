@@ -6,7 +6,8 @@ A cell is plain and picklable: names and parameters, no objects of any plugin.
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sized
+from collections.abc import Iterator, Mapping, Sized
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -14,15 +15,18 @@ from attrs import evolve, field, fields, frozen, has
 from numpy.random import SeedSequence
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
-from bdes_framework._internal.files import working_folder_restored
+from bdes_framework._internal.display import shown_fields
+from bdes_framework._internal.files import parse_json, working_folder_restored
 from bdes_framework._internal.interrupts import is_interrupt
 from bdes_framework._internal.seeding import branch
+from bdes_framework._internal.text import quoted
 from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.experiment.failures import explained
-from bdes_framework.interfaces import Environment, HasBenchmark, HasInstance, Kind, Policy
+from bdes_framework.interfaces import Environment, HasBenchmark, HasInstance, Policy
+from bdes_framework.model.compiling import CompileTimer, on_compiling
 from bdes_framework.model.instance import Problem
-from bdes_framework.plugin.fingerprint import ChangedCodeError, decisive_versions
+from bdes_framework.plugin.fingerprint import ChangedCodeError, decisive_versions, has_foreign_code
 from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.plugin.shared_functions import shared_functions_kept
 from bdes_framework.simulation.loop import Trace, log_checkpoints, simulate
@@ -45,12 +49,24 @@ class Part:
     """An environment or a policy of a cell: its label, its plugin's name, its parameters.
 
     ``code`` names the code it consists of, with versions: its plugin's and what it references.
+    ``source`` is its label without what varies, ``varies`` the values of what does, and
+    ``instance`` tells the arms it has from those of other instances; ``uses`` is what a policy
+    may be told of the instance.
     """
 
     label: str
     use: str
     parameters: Mapping[str, object]
-    code: Mapping[str, str] = field(factory=dict)
+    code: Mapping[str, str]
+    source: str = ""
+    varies: Mapping[str, str | int | float | bool] = field(factory=dict)
+    instance: str = ""
+    uses: tuple[str, ...] = ()
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether building it runs code of third parties."""
+        return has_foreign_code(self.code)
 
     @property
     def table(self) -> dict[str, object]:
@@ -94,6 +110,11 @@ class Cell:
     reveal_lam: bool
     reveal_replenishing_arm: bool
 
+    def __repr__(self) -> str:
+        policy, environment = quoted(self.policy.label, 60), quoted(self.environment.label, 60)
+        place = {"policy": policy, "environment": environment, "horizon": self.horizon}
+        return shown_fields("Cell", **place, replication=self.replication)
+
     @property
     def cost(self) -> float:
         """Expected cost in pulls, building and saving included, by which engines balance load."""
@@ -122,18 +143,18 @@ class CellResult:
     error, details : str
         The error on one line, and its traceback; empty if the cell did not fail.
     seconds : float
-        Duration; not part of the result.
+        Duration, without what was compiled meanwhile; not part of the result.
     """
 
     key: str
-    rewards: FloatArray
-    means: FloatArray
-    states: FloatArray
-    counts: IntArray
+    rewards: FloatArray = field(repr=False)
+    means: FloatArray = field(repr=False)
+    states: FloatArray = field(repr=False)
+    counts: IntArray = field(repr=False)
     basis: str
-    diagnostics: str
+    diagnostics: str = field(repr=False)
     error: str
-    details: str
+    details: str = field(repr=False)
     seconds: float
 
     @property
@@ -141,7 +162,10 @@ class CellResult:
         """Why there are no diagnostics although the policy has some; None otherwise."""
         if not self.diagnostics.startswith(f'{{"{DIAGNOSTICS_ERROR}": "'):
             return None
-        return f"no diagnostics: {json.loads(self.diagnostics)[DIAGNOSTICS_ERROR]}"
+        try:
+            return f"no diagnostics: {parse_json(self.diagnostics)[DIAGNOSTICS_ERROR]}"
+        except (ValueError, KeyError):  # changed by somebody, with its checksum
+            return "no diagnostics: what is stored of them cannot be read"
 
     @property
     def total_reward(self) -> float | None:
@@ -154,8 +178,16 @@ class CellResult:
         return None if self.error else float(self.means[-1])
 
 
-@working_folder_restored()
-@one_thread()
+@contextmanager
+def guarded(plugins: Plugins) -> Iterator[None]:
+    """Run plugins on one thread, and put back what they change of this process.
+
+    Raises ContractError if that is a function which all plugins share.
+    """
+    with working_folder_restored(), one_thread(), shared_functions_kept(plugins.statuses):
+        yield
+
+
 def execute(plugins: Plugins, cell: Cell) -> CellResult:
     """Simulate one cell; an exception of a plugin becomes part of the result.
 
@@ -165,9 +197,9 @@ def execute(plugins: Plugins, cell: Cell) -> CellResult:
         If the code here is not that of the cell's key: nothing may be saved under it.
     """
     plugins.check_code(cell.code)
-    begin = time.perf_counter()
+    begin, compiling = time.perf_counter(), CompileTimer()
     try:
-        with shared_functions_kept(plugins.statuses):
+        with guarded(plugins), on_compiling(compiling.switch):
             environment = build_environment(plugins, cell)
             checkpoints = log_checkpoints(cell.horizon, cell.checkpoints)
             trace = play(plugins, cell, environment, checkpoints, keep=False)
@@ -187,7 +219,7 @@ def execute(plugins: Plugins, cell: Cell) -> CellResult:
         diagnostics=diagnostics,
         error="",
         details="",
-        seconds=time.perf_counter() - begin,
+        seconds=max(time.perf_counter() - begin - compiling.seconds, 0.0),
     )
 
 
@@ -232,7 +264,6 @@ def build_environment(plugins: Plugins, cell: Cell) -> Environment:
     return plugins.environment(cell.environment.table, seed=_seed(cell))
 
 
-@one_thread()
 def play(
     plugins: Plugins, cell: Cell, environment: Environment, checkpoints: IntArray, *, keep: bool
 ) -> Trace:
@@ -241,18 +272,16 @@ def play(
     return simulate(environment, policy, cell.horizon, checkpoints=checkpoints, keep=keep)
 
 
-@working_folder_restored()
 def missing_knowledge(plugins: Plugins, cell: Cell) -> str:
     """Return why a cell's policy needs more to be revealed to be built; empty if it does not.
 
     Empty, too, if code of third parties would be run: it may never end, or end the process.
     """
-    parts = (Kind.ENVIRONMENT, cell.environment), (Kind.POLICY, cell.policy)
-    if any(plugins.is_foreign(kind, part.table) for kind, part in parts):
+    if cell.environment.is_foreign or cell.policy.is_foreign:
         return ""
     hidden = [name for name in ("reveal_lam", "reveal_replenishing_arm") if not getattr(cell, name)]
     try:
-        with shared_functions_kept():
+        with guarded(plugins):
             environment = build_environment(plugins, cell)
             try:
                 _build_policy(plugins, cell, environment)

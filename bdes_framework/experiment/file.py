@@ -10,13 +10,15 @@ from typing import Literal
 import numpy as np
 from attrs import evolve, field, frozen
 
+from bdes_framework._internal.display import shown_fields, shown_numbers
 from bdes_framework._internal.files import parse_toml, read_text
 from bdes_framework._internal.seeding import N_SEEDS
 from bdes_framework._internal.text import quoted
-from bdes_framework.errors import BdesError, ConfigError, Mistake
+from bdes_framework.errors import BdesError, ConfigError, InvalidValueError, Mistake
 from bdes_framework.experiment import grid
 from bdes_framework.experiment.arms import MAX_EXPERIMENT_ARMS, ArmsConfig, arms_parameters
 from bdes_framework.experiment.cell import Cell, Part, cell_key, missing_knowledge, spec_hash
+from bdes_framework.experiment.tables import toml_of
 from bdes_framework.interfaces import (
     EngineRef,
     EnvironmentRef,
@@ -30,6 +32,7 @@ from bdes_framework.plugin.config_values import structure
 from bdes_framework.plugin.fingerprint import framework_code
 from bdes_framework.plugin.load import PluginsConfig, load_plugins
 from bdes_framework.plugin.plugins import Plugins
+from bdes_framework.plugin.registry import Entry
 
 MAX_LABEL_LENGTH = 200
 MAX_CELLS = 1_000_000
@@ -107,9 +110,9 @@ class Experiment:
     versions : Mapping[str, str]
         The code that decides the numbers, by its distributions or files, with versions.
     text : str
-        The content of the file.
-    file : Path
-        The file it was read from.
+        The content of the file; if there is none, what a file would hold.
+    file : Path | None
+        The file it was read from; None if it was given in Python.
     """
 
     config: ExperimentConfig
@@ -118,22 +121,90 @@ class Experiment:
     benchmark_code: Mapping[str, str]
     versions: Mapping[str, str]
     text: str
-    file: Path
+    file: Path | None
+
+    def __repr__(self) -> str:
+        config = self.config
+        return shown_fields(
+            "Experiment",
+            name=quoted(config.name, 60),
+            cells=len(self.cells),
+            environments=len({cell.environment.label for cell in self.cells}),
+            policies=len({cell.policy.label for cell in self.cells}),
+            horizons=shown_numbers(config.horizons),
+            replications=config.replications,
+        )
 
 
-def load_experiment(path: str | PathLike[str]) -> Experiment:
-    """Read and check an experiment file; raise ConfigError with every mistake in it."""
-    file = Path(path)
-    text = read_text(file)
-    return build_experiment(file, text, parse_toml(text, file))
+def load_experiment(
+    experiment: ExperimentConfig | Mapping[str, object] | str | PathLike[str],
+    *,
+    objects: Sequence[object] = (),
+) -> Experiment:
+    """Read and check an experiment; raise ConfigError with every mistake in it.
+
+    Parameters
+    ----------
+    experiment : ExperimentConfig | Mapping[str, object] | str | PathLike[str]
+        Its file, or what the file would say: a mapping of its tables, or a config object. In
+        those, arrays and tuples are lists, a config object of a plugin stands for the table
+        that names it, and relative paths start at the working directory.
+    objects : Sequence[object]
+        Plugins in memory, as :func:`load_plugins` takes them.
+
+    Examples
+    --------
+    >>> arms = {"r": [0.9, 0.3], "b": [0.1, 1.0], "lam": [0.1, 0.3]}
+    >>> experiment = load_experiment(
+    ...     {
+    ...         "name": "two rates",
+    ...         "seed": 1,
+    ...         "horizons": [1000],
+    ...         "environments": [{"use": "bernoulli", **arms}],
+    ...         "policies": ["etc-unknown-arm", "ucb1"],
+    ...     }
+    ... )
+    >>> len(experiment.cells)
+    4
+    """
+    if isinstance(experiment, str | PathLike):
+        file = Path(experiment)
+        text = read_text(file)
+        return build_experiment(file, text, parse_toml(text, file), objects)
+    is_config = isinstance(experiment, ExperimentConfig)
+    if not (is_config or isinstance(experiment, Mapping)):
+        raise InvalidValueError(
+            "an experiment is a file, a mapping of its tables or an ExperimentConfig, not"
+            f" {quoted(experiment)}"
+        )
+    source = "experiment given as " + ("an ExperimentConfig" if is_config else "a dict")
+    text = toml_of(experiment, _registered(experiment, objects), source)
+    return build_experiment(source, text, parse_toml(text, source), objects)
 
 
-def build_experiment(file: Path, text: str, tables: Mapping[str, object]) -> Experiment:
-    """Check the content of an experiment file, which ``tables`` holds parsed."""
+def _registered(
+    experiment: ExperimentConfig | Mapping[str, object], objects: Sequence[object]
+) -> Sequence[Entry]:
+    """Return everything registered, to find the names of config objects by."""
+    table = experiment.get("plugins") if isinstance(experiment, Mapping) else experiment.plugins
+    try:
+        given = table if isinstance(table, PluginsConfig | Mapping) else None
+        return load_plugins(given, objects=objects).entries()
+    except BdesError:  # reported with the other mistakes
+        return load_plugins(objects=objects).entries()
+
+
+def build_experiment(
+    file: Path | str, text: str, tables: Mapping[str, object], objects: Sequence[object] = ()
+) -> Experiment:
+    """Check the content of an experiment file, which ``tables`` holds parsed.
+
+    ``file`` may also be words that say what was given in place of one.
+    """
     config, mistakes = _structured(tables, str(file))
     malformed = {_malformed_part(mistake) for mistake in mistakes}
-    base = file.resolve().parent
-    plugins, wrong_plugins = _loaded_plugins(config.plugins, base)
+    base = file.resolve().parent if isinstance(file, Path) else Path.cwd()
+    plugins, wrong_plugins = _loaded_plugins(config.plugins, base, objects)
     mistakes += wrong_plugins
     builder = _CellBuilder(config, plugins, str(file), base)
     cells = builder.cells()
@@ -157,25 +228,30 @@ def build_experiment(file: Path, text: str, tables: Mapping[str, object]) -> Exp
         benchmark_code=benchmark_code,
         versions=dict(sorted(versions.items())),
         text=text,
-        file=file,
+        file=file if isinstance(file, Path) else None,
     )
 
 
-def _loaded_plugins(config: PluginsConfig, base: Path) -> tuple[Plugins, list[Mistake]]:
+def _loaded_plugins(
+    config: PluginsConfig, base: Path, objects: Sequence[object]
+) -> tuple[Plugins, list[Mistake]]:
     """Load the plugins; return them with the mistakes of their table: names, and local modules."""
     mistakes: list[Mistake] = []
     try:
-        plugins = load_plugins(config, base=base)
+        plugins = load_plugins(config, base=base, objects=objects)
     except ConfigError as error:
         # Loaded without what is wrong, so that the other mistakes of the file are found too.
         mistakes += error.mistakes
         wrong = {mistake.path for mistake in mistakes}
         known = [n for i, n in enumerate(config.disabled) if f"plugins.disabled[{i}]" not in wrong]
-        plugins = load_plugins(evolve(config, disabled=tuple(known), required=()), base=base)
-    local = plugins.statuses[len(plugins.statuses) - len(config.modules) :]
+        sound = evolve(config, disabled=tuple(known), required=())
+        plugins = load_plugins(sound, base=base, objects=objects)
+    names = [(f"plugins.modules[{i}]", quoted(name)) for i, name in enumerate(config.modules)]
+    names += [(f"objects[{i}]", quoted(each)) for i, each in enumerate(objects)]
+    local = plugins.statuses[len(plugins.statuses) - len(names) :]
     mistakes += [
-        Mistake(f"plugins.modules[{index}]", f"{quoted(module)} failed to load: {status.reason}")
-        for index, (module, status) in enumerate(zip(config.modules, local, strict=True))
+        Mistake(path, f"{name} failed to load: {status.reason}")
+        for (path, name), status in zip(names, local, strict=True)
         if status.state == "failed"
     ]
     return plugins, mistakes
@@ -383,11 +459,19 @@ class _CellBuilder:
                 )
         table = {"use": source.entry.name, **values}
         found = self._plugins.resolve(source.kind, table, source=self._source, path=source.path)
-        return Part(label, source.entry.name, values, self._plugins.code_of(*found)), n_arms
+        code = self._plugins.code_of(*found)
+        where = (source.label, *source.dimensions(chosen))
+        uses = source.entry.revealed(found[1]) if source.kind is Kind.POLICY else ()
+        return Part(label, source.entry.name, values, code, *where, uses), n_arms
 
     def _with_arms(self, source: grid.Source, chosen: Mapping[str, object]) -> dict[str, object]:
         arms = {k.removeprefix("arms."): v for k, v in chosen.items() if k.startswith("arms.")}
         values = {k: v for k, v in chosen.items() if not k.startswith("arms.")}
+        if grid.takes_arms(source.entry.config) and isinstance(
+            given := values.get("arms"), Mapping
+        ):
+            arms = dict(given)  # one of a list of arms
+            del values["arms"]
         if arms:
             path = f"{source.path}.arms"
             if "r" in values or "b" in values:

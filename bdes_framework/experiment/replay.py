@@ -14,13 +14,12 @@ from bdes_framework._internal.arrays import IntArray
 from bdes_framework._internal.files import parse_toml
 from bdes_framework._internal.interrupts import is_interrupt
 from bdes_framework.errors import BdesError
-from bdes_framework.experiment.cell import Cell, build_environment, play
+from bdes_framework.experiment.cell import Cell, build_environment, guarded, play
 from bdes_framework.experiment.failures import explained
 from bdes_framework.experiment.file import Experiment, build_experiment, load_experiment
 from bdes_framework.experiment.results import Run
 from bdes_framework.experiment.summary import CellSummary
 from bdes_framework.interfaces import Kind
-from bdes_framework.plugin.shared_functions import shared_functions_kept
 from bdes_framework.simulation.loop import Trace, log_checkpoints
 
 MAX_ROUNDS = 5_000_000
@@ -62,7 +61,8 @@ def experiment_of(run: Run, given: Experiment | Path | None = None) -> Experimen
 
 def _names_arms_file(environments: object) -> bool:
     tables = environments if isinstance(environments, list) else []
-    arms = [table.get("arms") for table in tables if isinstance(table, dict)]
+    given = [table.get("arms") for table in tables if isinstance(table, dict)]
+    arms = [each for one in given for each in (one if isinstance(one, list) else [one])]
     return any("file" in each for each in arms if isinstance(each, dict))
 
 
@@ -79,12 +79,9 @@ def replay_cell(
     if cell.horizon > MAX_ROUNDS:
         raise ReplayError(_TOO_LONG)
     try:
-        environment = build_environment(experiment.plugins, cell)
-        trace = play(experiment.plugins, cell, environment, checkpoints, keep=True)
-    except (Exception, SystemExit) as error:  # other people's code
-        raise ReplayError(
-            f"playing it again failed: {explained(error, experiment.plugins)[0]}"
-        ) from error
+        trace = _kept_trace(experiment, cell, checkpoints)
+    except ReplayError as error:
+        raise ReplayError(f"playing it again failed: {error}") from error
     if (trace.total_reward, trace.total_mean) != (stored.total_reward, stored.total_mean):
         raise ReplayError("playing it again earned something else; not shown")
     return trace
@@ -117,13 +114,11 @@ def verify_cell(experiment: Experiment, cell: Cell, stored: CellSummary | None =
         If a game fails.
     """
     where = f"on {cell.environment.label}, T = {cell.horizon}, replication {cell.replication}"
+    checkpoints = log_checkpoints(cell.horizon, cell.checkpoints)
     try:
-        first, second = (_kept_trace(experiment, cell) for _ in range(2))
-    except BaseException as error:
-        if is_interrupt(error):
-            raise
-        reason = explained(error, experiment.plugins)[0]
-        raise ReplayError(f"{cell.policy.label} {where}: {reason}") from error
+        first, second = (_kept_trace(experiment, cell, checkpoints) for _ in range(2))
+    except ReplayError as error:
+        raise ReplayError(f"{cell.policy.label} {where}: {error}") from error
     found = _first_difference(first, second)
     if found is not None:
         at, name = found
@@ -142,11 +137,17 @@ def verify_cell(experiment: Experiment, cell: Cell, stored: CellSummary | None =
     return ""
 
 
-def _kept_trace(experiment: Experiment, cell: Cell) -> Trace:
-    checkpoints = log_checkpoints(cell.horizon, cell.checkpoints)
-    with shared_functions_kept(experiment.plugins.statuses):
-        environment = build_environment(experiment.plugins, cell)
-        return play(experiment.plugins, cell, environment, checkpoints, keep=True)
+def _kept_trace(experiment: Experiment, cell: Cell, checkpoints: IntArray) -> Trace:
+    """Play a cell with all rounds kept; raise ReplayError that says why if it fails."""
+    plugins = experiment.plugins
+    try:
+        with guarded(plugins):
+            environment = build_environment(plugins, cell)
+            return play(plugins, cell, environment, checkpoints, keep=True)
+    except BaseException as error:  # other people's code
+        if is_interrupt(error):
+            raise
+        raise ReplayError(explained(error, plugins)[0]) from error
 
 
 def _first_difference(one: Trace, other: Trace) -> tuple[int, str] | None:

@@ -1,33 +1,47 @@
 """Runs on disk: their cells, curves and results as arrays or data frames."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property, partial
+from html import escape
 from os import PathLike
 from pathlib import Path
+from sqlite3 import ProgrammingError
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from attrs import asdict, frozen
+from attrs import frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.display import shown_fields
 from bdes_framework._internal.files import check_no_link, read_json, read_text
+from bdes_framework._internal.numbers import is_number
 from bdes_framework._internal.text import one_line, quoted
+from bdes_framework._internal.upwards import drawn, report_function
 from bdes_framework.errors import BdesError, ConfigError, StoreError
 from bdes_framework.experiment.cell import CellResult
 from bdes_framework.experiment.database import DamagedError, checksum
+from bdes_framework.experiment.pooling import Observations, Variant, pool, share_of
+from bdes_framework.experiment.result_table import ResultTable
 from bdes_framework.experiment.store import PlannedCell, Store, benchmark_key, open_store
 from bdes_framework.experiment.summary import CellSummary, Result, summarise
 from bdes_framework.interfaces import relative_gap
 from bdes_framework.plugin.hookspecs import RunProgress
+from bdes_framework.plugin.registry import REVEALED
 
 if TYPE_CHECKING:
+    import altair
     import pandas
     import polars
 
-_PLACE = ("environment", "policy", "horizon", "replication")
-COLUMNS = (*_PLACE, "total_reward", "total_mean", "regret", "error", "diagnostics", "key")
-"""The columns of an export, in order."""
+_SETTING = ("environment", "lam", "K", "instance")
+_PLACE = ("policy", "told", "T", "replication", "seed")
+_NUMBERS = ("total_reward", "total_mean", "OPT", "regret", "share")
+_DETAILS = ("error", "diagnostics", "key")
+_CURVE = ("round", "total_reward", "total_mean", "regret", "total_state")
+
+MAX_SHOWN_CELLS = 20_000
+"""Of a run that a notebook shows when its name is typed: more take a while to read."""
 
 MAX_RESOLVED_BYTES = 128 * 1024 * 1024
 """The largest resolved config that is read; 100,000 arms take 6 MB."""
@@ -61,6 +75,17 @@ class Curves:
     means: FloatArray
     regret: FloatArray | None
     states: FloatArray | None
+
+    def __repr__(self) -> str:
+        regret = {} if self.regret is None else {"regret": float(self.regret[:, -1].mean())}
+        return shown_fields(
+            "Curves",
+            replications=self.replications.size,
+            checkpoints=self.checkpoints.size,
+            horizon=int(self.checkpoints[-1]),
+            reward=float(self.rewards[:, -1].mean()),
+            **regret,
+        )
 
 
 @frozen
@@ -128,10 +153,34 @@ class Run:
         for planned in self._plan:
             self._groups.setdefault(_group(planned), []).append(planned)
 
+    def __repr__(self) -> str:
+        folder = quoted(str(self.folder), 60)
+        try:
+            _, n_finished, n_failed, _ = self._store.counts()
+        except (StoreError, ProgrammingError):  # it was closed
+            return shown_fields("Run", folder=folder, cells=self.n_cells, closed=True)
+        done = f"{n_finished:,} of {self.n_cells:,}"
+        return shown_fields(
+            "Run", name=quoted(self.name, 60), folder=folder, finished=done, failed=n_failed
+        )
+
+    def _repr_html_(self) -> str:
+        if self.n_cells > MAX_SHOWN_CELLS:
+            return f"<pre>{escape(repr(self))}</pre>"
+        try:
+            return self.table()._repr_html_() + drawn("image_of_run", self)
+        except (BdesError, ProgrammingError):  # nothing to show yet, or it was closed
+            return f"<pre>{escape(repr(self))}</pre>"
+
     @property
     def name(self) -> str:
         """The experiment's name."""
         return self._store.meta("name") or self.folder.name
+
+    @property
+    def finished(self) -> str:
+        """When its last cell finished (ISO 8601); empty if none has."""
+        return self._store.last_finished()
 
     @cached_property
     def experiment_text(self) -> str:
@@ -161,6 +210,98 @@ class Run:
     def results(self) -> list[Result]:
         """Return one result per environment, horizon and policy, with intervals."""
         return summarise(self.cells())
+
+    def table(
+        self,
+        by: Sequence[str] | None = None,
+        *,
+        horizon: int | None = None,
+        policies: Sequence[str] = (),
+    ) -> ResultTable:
+        """Return the policies ranked, pooled over instances, with the sentence that answers.
+
+        Parameters
+        ----------
+        by : Sequence[str] | None
+            What the table is split by: of ``lam``, ``K``, ``T``, ``environment`` and other
+            parameters those that vary. By default ``lam``, or else the first that varies.
+        horizon : int | None
+            Number of rounds; the longest horizon by default.
+        policies : Sequence[str]
+            Only these policies; all by default.
+
+        Raises
+        ------
+        InvalidValueError
+            If a name is none of the run's.
+        """
+        return pool(self.observations(), by, horizon=horizon, policies=policies)
+
+    def plot(
+        self, chart: str = "share", **choices: Any
+    ) -> "altair.Chart | altair.LayerChart | altair.FacetChart | altair.VConcatChart":
+        """Return a chart of the run, as ``bdes plot`` draws it; needs the extra ``report``.
+
+        Parameters
+        ----------
+        chart : str
+            Which one: see ``bdes plot --help``.
+        **choices
+            What it shows and how, as the options of ``bdes plot`` say: ``policies`` and others
+            that may be given again take a list.
+
+        Raises
+        ------
+        InvalidValueError
+            If there is no such chart or option, or the packages are missing.
+        """
+        drawn: altair.Chart | altair.LayerChart | altair.FacetChart | altair.VConcatChart
+        drawn = report_function("plot_run")(self, chart, choices)
+        return drawn
+
+    def report(
+        self, path: str | PathLike[str] | None = None, *, overwrite: bool = False, **settings: Any
+    ) -> Path:
+        """Write the run as one HTML page, as ``bdes report`` does; return the page's path.
+
+        Needs the extra ``report``.
+
+        Parameters
+        ----------
+        path : str | PathLike[str] | None
+            The page's file; by default ``report.html`` in the run's folder.
+        overwrite : bool
+            Whether a file that is no report is replaced.
+        **settings
+            ``experiment``, an :class:`Experiment` or the file the run was made from, which is
+            needed to play cells of local plugins again; ``paths``, how many cells are played
+            again at most; ``seconds``, for how long.
+        """
+        found: Path = report_function("write_report")(self, path, overwrite, settings)
+        return found
+
+    def observations(self) -> Observations:
+        """Return the finished cells with the instances and settings they belong to."""
+        return Observations(self.name, self.variants, self.told, self.cells())
+
+    @cached_property
+    def variants(self) -> dict[tuple[str, int], Variant]:
+        """Where the environments of cells come from, by their labels in the cells and horizons."""
+        parts = self.resolved["config"]["environments"]
+        found = {(part["label"], part["horizon"]): _variant(part) for part in parts}
+        for cell in self._plan:
+            found.setdefault((cell.environment, cell.horizon), Variant(cell.environment))
+        return found
+
+    @cached_property
+    def told(self) -> dict[str, tuple[str, ...]]:
+        """What was revealed to each policy of the instances: ``lam``, ``replenishing_arm``."""
+        config = self.resolved["config"]
+        revealed = [name for name in REVEALED if config[f"reveal_{name}"]]
+        return {
+            part["label"]: tuple(name for name in revealed if name in part.get("uses", REVEALED))
+            for part in config["policies"]
+        }
 
     def groups(self) -> Iterator[tuple[list[CellSummary], list[str], Curves | None]]:
         """Yield the finished cells of each environment, policy and horizon, each fetched once.
@@ -217,14 +358,80 @@ class Run:
         """Return the cells as a polars frame, one row per cell; needs polars."""
         import polars
 
-        return polars.DataFrame(list(self.rows()))
+        return polars.DataFrame(list(self.rows()), infer_schema_length=None)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of an export, in order; parameters that vary are among them by name."""
+        return self._with_parameters(*_PLACE, *_NUMBERS, *_DETAILS)
+
+    @property
+    def curve_columns(self) -> tuple[str, ...]:
+        """The columns of an export of curves, in order."""
+        return self._with_parameters(*_PLACE, *_CURVE)
+
+    def _with_parameters(self, *columns: str) -> tuple[str, ...]:
+        varying = {name for variant in self.variants.values() for name in variant.varies}
+        return (*_SETTING, *sorted(varying - {*_SETTING, *columns}), *columns)
 
     def rows(self) -> Iterator[dict[str, object]]:
         """Yield each finished cell as a flat mapping: the rows of an export."""
+        columns = self.columns
         for found in self._finished(self._plan):
-            values = asdict(found.summary())
-            values |= {"diagnostics": found.result.diagnostics, "key": found.planned.key}
-            yield {column: values[column] for column in COLUMNS}
+            cell, totals = found.summary(), found.totals
+            values = self._setting(found.planned) | {
+                "total_reward": cell.total_reward,
+                "total_mean": cell.total_mean,
+                "OPT": None if totals is None else float(totals[-1]),
+                "regret": cell.regret,
+                "share": share_of(cell),
+                "error": cell.error,
+                "diagnostics": found.result.diagnostics,
+                "key": found.planned.key,
+            }
+            yield {column: values.get(column) for column in columns}
+
+    def curve_rows(self) -> Iterator[dict[str, object]]:
+        """Yield the curves of each finished cell, a flat mapping per checkpoint.
+
+        ``round`` is the number of rounds played; ``total_reward``, its expectation
+        ``total_mean``, ``regret`` and ``total_state`` are sums over these rounds.
+        """
+        columns = self.curve_columns
+        for found in self._finished(self._plan):
+            result, setting = found.result, self._setting(found.planned)
+            if result.error:
+                continue
+            rounds = self._checkpoints(found.planned.horizon).tolist()
+            nothing = [None] * len(rounds)
+            totals = found.totals
+            curves = {
+                "round": rounds,
+                "total_reward": result.rewards.tolist(),
+                "total_mean": result.means.tolist(),
+                "regret": nothing if totals is None else (totals - result.means).tolist(),
+                "total_state": result.states.tolist() if result.states.size else nothing,
+            }
+            for values in zip(*curves.values(), strict=True):
+                point = setting | dict(zip(curves, values, strict=True))
+                yield {column: point.get(column) for column in columns}
+
+    def _setting(self, cell: PlannedCell) -> dict[str, object]:
+        """Return where a cell belongs: its environment's parameters and instance, and its place."""
+        variant = self.variants[cell.environment, cell.horizon]
+        seed = self.resolved["config"]["seed"]
+        return {
+            **variant.varies,
+            "environment": variant.environment,
+            "lam": variant.lam,
+            "K": variant.n_arms,
+            "instance": variant.instance,
+            "policy": cell.policy,
+            "told": ", ".join(self.told.get(cell.policy, ())),
+            "T": cell.horizon,
+            "replication": cell.replication,
+            "seed": str(seed) if seed >= 2**63 else seed,  # Parquet has no larger integers
+        }
 
     def close(self) -> None:
         """Close the database."""
@@ -342,7 +549,30 @@ def _is_part(part: object) -> bool:
     if not (isinstance(part, dict) and isinstance(part.get("table"), dict)):
         return False
     named = isinstance(part.get("label"), str) and isinstance(part["table"].get("use"), str)
-    return named and isinstance(part.get("horizon"), int)
+    places = [part.get("source", ""), part.get("instance", "")]
+    varies, uses = part.get("varies", {}), part.get("uses", [])
+    return (
+        named
+        and isinstance(part.get("horizon"), int)
+        and all(isinstance(text, str) for text in places)
+        and isinstance(varies, dict)
+        and all(isinstance(value, str | int | float) for value in varies.values())
+        and isinstance(uses, list)
+        and all(isinstance(name, str) for name in uses)
+    )
+
+
+def _variant(part: Mapping[str, Any]) -> Variant:
+    """Return what an environment of a resolved config is in the grid."""
+    table = part["table"]
+    lam, r = table.get("lam"), table.get("r")
+    return Variant(
+        environment=part.get("source") or part["label"],
+        varies=part.get("varies", {}),
+        instance=part.get("instance", ""),
+        lam=float(lam) if is_number(lam) else None,
+        n_arms=len(r) if isinstance(r, list) else None,
+    )
 
 
 @frozen
@@ -390,7 +620,7 @@ def note_files(store: Store, folder: Path) -> None:
         store.set_meta(f"checksum of {name}", _file_checksum(folder / name))
 
 
-def changed_files(store: Store, folder: Path) -> Iterator[str]:
+def _changed_files(store: Store, folder: Path) -> Iterator[str]:
     """Yield the names of a run's files that are not as they were written."""
     for name in _FILES:
         known = store.meta(f"checksum of {name}")
@@ -401,7 +631,8 @@ def changed_files(store: Store, folder: Path) -> Iterator[str]:
 def _file_checksum(path: Path) -> str:
     check_no_link(path)
     try:
-        return checksum(path.name, [path.read_bytes()]).hex()
+        with path.open("rb") as file:  # a larger one differs by its length
+            return checksum(path.name, [file.read(MAX_RESOLVED_BYTES + 1)]).hex()
     except OSError:
         return ""
 
@@ -416,10 +647,9 @@ def find_damage(folder: Path) -> list[str]:
         with closing(open_store(folder, create=False, check=False)) as store:
             found += [f"the database: {line}" for line in store.integrity()]
             found += [f"{kind} {quoted(key)}" for kind, key in store.damage()]
-            found += [f"file {quoted(name)}" for name in changed_files(store, folder)]
-        if not found:
-            with load_run(folder) as run:
-                found += run.unreadable()
+            found += [f"file {quoted(name)}" for name in _changed_files(store, folder)]
+            if not found:
+                found += Run(folder, store).unreadable()
     except DamagedError as error:
         return found or [str(error)]
     return found

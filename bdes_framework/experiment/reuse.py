@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from os import PathLike
 from pathlib import Path
 
-from bdes_framework._internal.text import ascii_controls, quoted
+from bdes_framework._internal.text import ascii_controls, counted, quoted
 from bdes_framework.errors import StoreError
 from bdes_framework.experiment.cell import Cell
 from bdes_framework.experiment.store import DATABASE, Store, open_store
@@ -39,8 +39,8 @@ def reuse_cells(
 ) -> list[str]:
     """Copy cells and benchmarks of runs beside ``folder`` that have the experiment's name.
 
-    Copies the cells whose keys are ``missing``, and adds to ``former`` the code that cells were
-    made by, by their specs. Returns notes of what was found, a line each.
+    Copies the cells whose keys are ``missing`` and removes these keys from it; adds to ``former``
+    the code that cells were made by, by their specs. Returns notes of what was found, a line each.
     """
     notes: list[str] = []
     owner = folder.stat().st_uid
@@ -57,16 +57,16 @@ def reuse_cells(
                 if other.meta("name") != name or not other.has_checksums:
                     continue
                 found = missing & other.finished(failed=False)
-                store.copy_cells(other, found)
-                store.copy_benchmarks(other)
                 for spec, code in other.code_of_specs().items():
                     former.setdefault(spec, code)
+                store.copy_benchmarks(other)
+                store.copy_cells(other, found)  # last: if anything raises, no cell was copied
         except (StoreError, OSError) as error:
             notes.append(f"nothing is reused of {quoted(path.name)}: {error}")
             continue
         missing -= found
         if found:
-            notes.append(f"{_cells(len(found))} reused from {ascii_controls(str(path.name))}")
+            notes.append(f"{counted(len(found), 'cell')} reused from {ascii_controls(path.name)}")
     return notes
 
 
@@ -78,7 +78,7 @@ def changes(left: Sequence[Cell], former: Mapping[str, _Code], n_reused: int) ->
         if before is not None:
             counts.update(code_changes(before, cell.code))
     for change, n in counts.items():
-        yield f"{change}: {_cells(n)} to run again, {n_reused:,} reused"
+        yield f"{change}: {counted(n, 'cell')} to run again, {n_reused:,} reused"
 
 
 def code_changes(before: _Code, after: _Code) -> Iterator[str]:
@@ -86,7 +86,3 @@ def code_changes(before: _Code, after: _Code) -> Iterator[str]:
     for name in sorted(before.keys() | after.keys()):
         if before.get(name) != after.get(name):
             yield describe_change(ascii_controls(name), before.get(name), after.get(name))
-
-
-def _cells(n: int) -> str:
-    return f"{n:,} cell{'' if n == 1 else 's'}"

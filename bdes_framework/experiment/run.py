@@ -6,8 +6,7 @@ that they use has changed. Hooks are called here, in the parent process.
 
 import hashlib
 import json
-import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from os import PathLike
@@ -16,10 +15,10 @@ from typing import TypeVar
 
 from attrs import asdict, define, evolve, field, frozen
 
-from bdes_framework._internal.files import replace_text, working_folder_restored
+from bdes_framework._internal.files import replace_text
 from bdes_framework._internal.interrupts import is_interrupt
 from bdes_framework._internal.text import quoted
-from bdes_framework.errors import ContractError, StoreError
+from bdes_framework.errors import ContractError, InvalidValueError, StoreError
 from bdes_framework.experiment.cell import (
     Cell,
     CellResult,
@@ -28,19 +27,20 @@ from bdes_framework.experiment.cell import (
     build_environment,
     execute,
     failed,
+    guarded,
     spec_hash,
 )
 from bdes_framework.experiment.failures import explained
-from bdes_framework.experiment.file import Experiment, load_experiment
+from bdes_framework.experiment.file import Experiment, ExperimentConfig, load_experiment
+from bdes_framework.experiment.find import slug
 from bdes_framework.experiment.results import Run, load_run, note_files
 from bdes_framework.experiment.reuse import RUNS, changes, reuse_cells
 from bdes_framework.experiment.store import DATABASE, LOCK, Store, benchmark_key, locked, open_store
 from bdes_framework.interfaces import Benchmark, JobFailure, Kind, Reference
-from bdes_framework.plugin.fingerprint import ChangedCodeError, decisive_versions
+from bdes_framework.plugin.fingerprint import ChangedCodeError, decisive_versions, has_foreign_code
 from bdes_framework.plugin.hookspecs import FinishedCell, RunProgress
 from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.plugin.registry import FIRST_PARTY
-from bdes_framework.plugin.shared_functions import shared_functions_kept
 from bdes_framework.simulation.loop import log_checkpoints
 from bdes_framework.simulation.regret import allowed_rounding, benchmark_of
 
@@ -91,8 +91,7 @@ def run_folder(experiment: Experiment, out: str | PathLike[str] | None = None) -
     """Return the folder of an experiment's run: ``out``, or one named after its name and hash."""
     if out is not None:
         return Path(out)
-    slug = re.sub(r"[^a-z0-9]+", "-", experiment.config.name.lower()).strip("-")[:40] or "run"
-    return Path(RUNS) / f"{slug}-{run_identity(experiment)[:8]}"
+    return Path(RUNS) / f"{slug(experiment.config.name)}-{run_identity(experiment)[:8]}"
 
 
 def run_identity(experiment: Experiment) -> str:
@@ -103,14 +102,15 @@ def run_identity(experiment: Experiment) -> str:
 
 
 def run_experiment(
-    experiment: Experiment | str | PathLike[str],
+    experiment: Experiment | ExperimentConfig | Mapping[str, object] | str | PathLike[str],
     *,
+    objects: Sequence[object] = (),
     out: str | PathLike[str] | None = None,
     engine: Reference | None = None,
     retry_failed: bool = False,
     reuse: bool = True,
     on_note: Callable[[str], None] = lambda note: None,
-    on_start: Callable[[int, int], None] = lambda total, done: None,
+    on_start: Callable[[int, Sequence[Cell]], None] = lambda total, left: None,
     on_cell: Callable[[Cell, CellResult], None] = lambda cell, result: None,
     on_benchmark: Callable[[int, int], None] = lambda total, done: None,
 ) -> Run:
@@ -118,8 +118,12 @@ def run_experiment(
 
     Parameters
     ----------
-    experiment : Experiment | str | PathLike[str]
-        The experiment, or its file.
+    experiment : Experiment | ExperimentConfig | Mapping[str, object] | str | PathLike[str]
+        The experiment, its file, or its tables as :func:`load_experiment` takes them.
+    objects : Sequence[object]
+        Plugins in memory, as :func:`load_plugins` takes them, for engine ``serial`` only. Their
+        cells are run anew each time, as nothing tells whether their code changed; run an
+        :class:`Experiment` again to go on with what it has.
     out : str | PathLike[str] | None
         The run's folder; by default one below ``runs`` named after the experiment.
     engine : Reference | None
@@ -132,8 +136,8 @@ def run_experiment(
     on_note : Callable[[str], None]
         Called before the first cell with lines that say what is reused, and whose change makes
         cells run again.
-    on_start : Callable[[int, int], None]
-        Called in this process with the numbers of all cells and of cells already finished.
+    on_start : Callable[[int, Sequence[Cell]], None]
+        Called in this process with the number of all cells, and the cells that are left to run.
     on_cell : Callable[[Cell, CellResult], None]
         Called with every cell that finishes.
     on_benchmark : Callable[[int, int], None]
@@ -144,19 +148,35 @@ def run_experiment(
     StoreError
         If the folder is damaged, full, in use, or another experiment's.
     PluginError
-        If code changed while the run was going on; what was saved before is kept.
+        If code changed while the run was going on, when what was saved before is kept; or if the
+        engine may use other processes, and a plugin is in memory.
+
+    Examples
+    --------
+    >>> arms = {"r": [0.9, 0.3], "b": [0.1, 1.0], "lam": 0.3}
+    >>> tables = {
+    ...     "name": "one rate",
+    ...     "seed": 1,
+    ...     "horizons": [1000],
+    ...     "environments": [{"use": "bernoulli", **arms}],
+    ...     "policies": ["etc-unknown-arm", "ucb1"],
+    ... }
+    >>> folder = getfixture("tmp_path") / "run"
+    >>> with run_experiment(tables, out=folder, engine="serial") as run:
+    ...     [result.policy for result in run.results()]
+    ['etc-unknown-arm', 'ucb1']
     """
     if not isinstance(experiment, Experiment):
-        experiment = load_experiment(experiment)
+        experiment = load_experiment(experiment, objects=objects)
+    elif objects:
+        raise InvalidValueError("an Experiment has its plugins: give objects to load_experiment")
     chosen = experiment.config.engine if engine is None else engine
-    experiment.plugins.engine(chosen)  # a wrong one leaves no folder behind
+    experiment.plugins.check_engine(chosen)  # a wrong one leaves no folder behind
     folder = run_folder(experiment, out)
     _make_folder(folder)
     with locked(folder), closing(open_store(folder, create=True)) as store:
         _write_description(store, folder, experiment)
-        execution = _RunExecution(
-            experiment, store, chosen, on_cell, on_benchmark, experiment.plugins
-        )
+        execution = _RunExecution(experiment, store, chosen, on_cell, on_benchmark)
         notes = execution.prepare(retry_failed, folder if reuse else None)
         for note in notes:
             on_note(note)
@@ -212,10 +232,18 @@ def _write_description(store: Store, folder: Path, experiment: Experiment) -> No
 
 def _labelled(parts: Iterable[tuple[Part, int]]) -> list[dict[str, object]]:
     """Return tables with grids expanded, formulas evaluated and arms read, each once."""
-    tables = {(part.label, horizon): part.table for part, horizon in parts}
+    by_place = {(part.label, horizon): part for part, horizon in parts}
     return [
-        {"label": label, "horizon": horizon, "table": table}
-        for (label, horizon), table in tables.items()
+        {
+            "label": part.label,
+            "horizon": horizon,
+            "source": part.source,
+            "varies": part.varies,
+            "instance": part.instance,
+            "uses": part.uses,
+            "table": part.table,
+        }
+        for (_, horizon), part in by_place.items()
     ]
 
 
@@ -228,11 +256,12 @@ class _RunExecution:
     _engine: Reference
     _on_cell: Callable[[Cell, CellResult], None]
     _on_benchmark: Callable[[int, int], None]
-    _plugins: Plugins
     _left: dict[str, list[Cell]] = field(init=False)
     progress: RunProgress = field(init=False)
-    _foreign: dict[int, bool] = field(factory=dict, init=False)
-    """Whether the parts of cells, by their id, run code of third parties."""
+
+    @property
+    def _plugins(self) -> Plugins:
+        return self._experiment.plugins
 
     def prepare(self, retry_failed: bool, folder: Path | None) -> tuple[str, ...]:
         """Find the cells that are left to run; return notes on what is reused and what is not.
@@ -276,9 +305,11 @@ class _RunExecution:
         )
         return self.progress.notes
 
-    def run_cells(self, retry_failed: bool, on_start: Callable[[int, int], None]) -> None:
+    def run_cells(
+        self, retry_failed: bool, on_start: Callable[[int, Sequence[Cell]], None]
+    ) -> None:
         """Run the cells that are missing, then plan the missing benchmarks."""
-        on_start(self.progress.n_cells, self.progress.n_finished + self.progress.n_failed)
+        on_start(self.progress.n_cells, [cell for same in self._left.values() for cell in same])
         self._plugins.announce("bdes_run_started", run=self.progress)
         left = self._left
         jobs = [self._cell_job(same[0]) for same in left.values()]
@@ -352,21 +383,13 @@ class _RunExecution:
             yield from self._plugins.engine(self._engine).run(jobs, partial(do, self._plugins))
 
     def _cell_job(self, cell: Cell) -> Job:
-        uses = (Kind.ENVIRONMENT, cell.environment), (Kind.POLICY, cell.policy)
         return Job(
             key=cell.key,
             cell=cell,
             cost=cell.cost,
-            isolate=any(self._is_foreign(kind, part) for kind, part in uses),
+            isolate=cell.environment.is_foreign or cell.policy.is_foreign,
             timeout=self._experiment.config.timeout,
         )
-
-    def _is_foreign(self, kind: Kind, part: Part) -> bool:
-        """Return whether building a part runs code of third parties."""
-        known = self._foreign.get(id(part))
-        if known is None:
-            known = self._foreign[id(part)] = self._plugins.is_foreign(kind, part.table)
-        return known
 
     def _take(self, left: dict[str, LeftT], key: str) -> LeftT:
         """Remove a job from those left; raise ContractError if it is not among them."""
@@ -399,7 +422,8 @@ class _RunExecution:
             return
         seen = set()
         bases = self._store.bases()
-        foreign = self._plugins.is_foreign(Kind.PLANNER, planner)
+        found = self._plugins.resolve(Kind.PLANNER, planner)
+        foreign = has_foreign_code(self._plugins.code_of(*found))
         for cell in self._experiment.cells:
             basis = bases.get(cell.key)
             key = benchmark_key(basis or "", cell.horizon)
@@ -413,7 +437,7 @@ class _RunExecution:
                     cell=cell,
                     planner=planner,
                     code={**cell.environment.code, **self._experiment.benchmark_code},
-                    isolate=foreign or self._is_foreign(Kind.ENVIRONMENT, cell.environment),
+                    isolate=foreign or cell.environment.is_foreign,
                     timeout=self._experiment.config.timeout,
                 )
 
@@ -423,12 +447,11 @@ def play_cell(plugins: Plugins, job: Job) -> CellResult:
     return execute(plugins, job.cell)
 
 
-@working_folder_restored()
 def plan_benchmark(plugins: Plugins, job: BenchmarkJob) -> tuple[str, Benchmark | None, str]:
     """Return the job's key, its benchmark if there is one, and the error of a plugin."""
     plugins.check_code(job.code)
     try:
-        with shared_functions_kept(plugins.statuses):
+        with guarded(plugins):
             environment = build_environment(plugins, job.cell)
             checkpoints = log_checkpoints(job.cell.horizon, job.cell.checkpoints)
             benchmark = benchmark_of(environment, checkpoints, plugins.planner(job.planner))

@@ -8,7 +8,7 @@ import attrs
 from attrs import AttrsInstance
 
 from bdes_framework._internal.seeding import N_SEEDS
-from bdes_framework.experiment.arms import MAX_EXPERIMENT_ARMS, ArmsConfig
+from bdes_framework.experiment.arms import MAX_EXPERIMENT_ARMS, MAX_INSTANCES, ArmsConfig
 from bdes_framework.experiment.file import (
     MAX_CHECKPOINTS,
     MAX_HORIZON,
@@ -58,9 +58,13 @@ _LIMITS: Mapping[str, Schema] = {
     "environments": {"items": {"$ref": "#/$defs/environments"}, "minItems": 1},
     "policies": {"items": {"$ref": "#/$defs/policies"}, "minItems": 1},
 }
+_NO_GRID = ("instances", "r", "b")
+"""What may not have several values in a table of arms."""
+
 _ARMS_LIMITS: Mapping[str, Schema] = {
     "n": {"minimum": 1, "maximum": MAX_EXPERIMENT_ARMS},
     "seed": {"minimum": 0, "maximum": N_SEEDS - 1},
+    "instances": {"minimum": 1, "maximum": MAX_INSTANCES},
     "spread": {"minimum": 0, "maximum": 1},
 }
 
@@ -112,34 +116,38 @@ def _listed(entry: Entry) -> Schema:
     required = table["required"]
     arms, rate = sorted({"r", "b"} & set(required)), sorted({"lam"} & set(required))
     none: Schema = {"r": False, "b": False}
+    of_file: Schema = {"type": "object", "required": ["file"]}
+    with_file: Schema = {"anyOf": [of_file, {"type": "array", "contains": of_file}]}
     return table | {
         "properties": table["properties"] | {"arms": _arms()},
         "required": [name for name in required if name not in (*arms, *rate)],
         "oneOf": [
             # A file may bring lam with the arms; nothing else can.
-            {"required": ["arms"], "properties": none | {"arms": {"required": ["file"]}}},
-            {
-                "required": ["arms", *rate],
-                "properties": none | {"arms": {"required": ["generator"]}},
-            },
+            {"required": ["arms"], "properties": none | {"arms": with_file}},
+            {"required": ["arms", *rate], "properties": none | {"arms": {"not": with_file}}},
             {"required": [*arms, *rate], "properties": {"arms": False}},
         ],
     }
 
 
 def _arms() -> Schema:
-    """Return the schema of the ``arms`` table, in which every value may be a grid."""
+    """Return the schema of ``arms``: a table in which values may be grids, or a list of tables."""
     table = _table(ArmsConfig)
     for name, limits in _ARMS_LIMITS.items():
         table["properties"][name] |= limits
-    properties = {name: _or_list([one]) for name, one in table["properties"].items()}
-    return table | {
-        "properties": properties,
+    sources: Schema = {
         "oneOf": [
-            {"required": ["file"], "properties": {"generator": False}},
-            {"required": ["generator", "n"], "properties": {"file": False}},
+            {"required": ["file"], "properties": {"generator": False, "r": False, "b": False}},
+            {"required": ["generator", "n"], "properties": {"file": False, "r": False, "b": False}},
+            {"required": ["r", "b"], "properties": {"file": False, "generator": False}},
         ],
     }
+    grids = {
+        name: one if name in _NO_GRID else _or_list([one])
+        for name, one in table["properties"].items()
+    }
+    listed: Schema = {"type": "array", "items": table | sources, "minItems": 1}
+    return {"anyOf": [table | {"properties": grids} | sources, listed]}
 
 
 def _table(

@@ -149,24 +149,21 @@ class Store:
 
     def copy_cells(self, other: "Store", keys: Collection[str]) -> None:
         """Copy finished cells of another run, in one transaction."""
-        results = []
-        for key in keys:
-            result = other.result(key)
-            if result is None:  # its index, which is not checked, has lost it
-                raise other._damaged("cells", key)
-            results.append(result)
         with self._transaction():
-            for result in results:
+            for key in keys:
+                result = other.result(key)
+                if result is None:  # its index, which is not checked, has lost it
+                    raise other._damaged("cells", key)
                 self._insert_cell(result)
 
     def copy_benchmarks(self, other: "Store") -> None:
         """Copy benchmarks that did not fail from another run that plans them alike."""
         if self.meta("benchmark") != other.meta("benchmark"):
             return
-        known = self._rows("SELECT key FROM benchmarks")
+        known = {key for (key,) in self._rows("SELECT key FROM benchmarks")}
         with self._transaction():
             for key, *values in other._checked_rows("benchmarks", "WHERE error = ''"):
-                if (key,) not in known:
+                if key not in known:
                     self._insert("benchmarks", key, *values)
 
     def forget_unplanned(self) -> None:
@@ -334,8 +331,12 @@ class Store:
         query = "SELECT COUNT(*) FROM plan JOIN cells USING (key)"
         ((finished,),) = self._rows(query)
         ((failed,),) = self._rows(f"{query} WHERE error != ''")
+        return planned, finished, failed, self.last_finished()
+
+    def last_finished(self) -> str:
+        """Return when the last cell finished (ISO 8601); empty if none has."""
         ((last,),) = self._rows("SELECT MAX(finished) FROM timings")
-        return planned, finished, failed, str(last or "")
+        return str(last or "")
 
     def integrity(self) -> list[str]:
         """Return what SQLite finds wrong in the file's structure, at most 20 things."""
@@ -347,7 +348,7 @@ class Store:
         for table, kind in _KINDS.items() if self.has_checksums else ():
             for _, row, is_sound in self._all_rows(table):
                 if not is_sound:
-                    yield kind, row[1 if table == "plan" else 0]
+                    yield kind, _key(table, row)
 
     def dump(self) -> Iterator[tuple[object, ...]]:
         """Yield every result in order, without durations and dates: equal for equal runs."""
@@ -371,7 +372,7 @@ class Store:
     def _checked_rows(self, table: str, which: str, *values: object) -> Iterator[tuple[Any, ...]]:
         """Yield rows without their checksums; raise StoreError if one is not what it says."""
         for row in self._rows(f"SELECT * FROM {table} {which}", *values):  # noqa: S608
-            self._require(self._is_sound(table, row), table, row[1 if table == "plan" else 0])
+            self._require(self._is_sound(table, row), table, _key(table, row))
             yield row[:-1] if self.has_checksums else row
 
     def _all_rows(self, table: str) -> Iterator[tuple[int, tuple[Any, ...], bool]]:
@@ -417,6 +418,11 @@ class Store:
                 raise StoreError(
                     f"{quoted(str(self._path), 200)} was deleted while the run was going on"
                 )
+
+
+def _key(table: str, row: tuple[Any, ...]) -> object:
+    """Return what a row is called in messages: its first column, or that of a planned cell."""
+    return row[1 if table == "plan" else 0]
 
 
 def _is_usable(numbers: FloatArray) -> bool:

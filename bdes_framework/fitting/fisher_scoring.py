@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from bdes_framework._internal.arrays import FloatArray
+from bdes_framework._internal.display import shown_numbers
 
 
 @frozen(eq=False)
@@ -30,13 +31,13 @@ class PosteriorPoint:
         Of the parameters themselves, not of their coordinates, and without the prior.
     """
 
-    theta: FloatArray
+    theta: FloatArray = field(repr=shown_numbers)
     log_likelihood: float
     objective: float
-    slope: FloatArray
-    score: FloatArray
-    precision: FloatArray
-    information: FloatArray
+    slope: FloatArray = field(repr=False)
+    score: FloatArray = field(repr=False)
+    precision: FloatArray = field(repr=False)
+    information: FloatArray = field(repr=False)
 
 
 @frozen

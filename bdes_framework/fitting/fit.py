@@ -10,20 +10,20 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 from scipy.special import logit
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
-from bdes_framework._internal.numbers import as_integer
 from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.fitting.fisher_scoring import PosteriorPoint
 from bdes_framework.fitting.fit_warnings import fit_warnings
-from bdes_framework.fitting.goodness import GoodnessOfFit, check_fit
+from bdes_framework.fitting.goodness import check_fit
 from bdes_framework.fitting.intervals import intervals, widen_by_profiles
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.log_posterior import climb, objective_at, point_at, without_flat_prior
 from bdes_framework.fitting.parametrisation import UNKNOWN_RATE, Coordinates, RatePrediction
+from bdes_framework.fitting.result import Fit, ModelScore
 from bdes_framework.model.instance import Instance, as_rate
 from bdes_framework.model.schedule import Schedule
 
@@ -41,118 +41,6 @@ _MIN_ROWS = 20_000
 _MAX_FIRST_ROWS = 500_000
 _FIRST_KEPT = 4
 _SECOND_KEPT = 2
-
-
-@frozen
-class ModelScore:
-    """Log-likelihood, AIC and BIC of a model of a log; smaller AIC and BIC are better.
-
-    Parameters
-    ----------
-    log_likelihood : float
-        The largest the model's likelihood gets. The estimates of a fit are a posterior's mode,
-        where it is a little less.
-    n_parameters, n_rows : int
-        What AIC and BIC charge for.
-    """
-
-    log_likelihood: float
-    n_parameters: int
-    n_rows: int
-
-    @property
-    def aic(self) -> float:
-        """Akaike's criterion."""
-        return 2 * self.n_parameters - 2 * self.log_likelihood
-
-    @property
-    def bic(self) -> float:
-        """Schwarz's criterion."""
-        return float(np.log(self.n_rows)) * self.n_parameters - 2 * self.log_likelihood
-
-
-@frozen(eq=False)
-class PlayableArms:
-    """Estimates in a scale in which no r, b or q0 exceeds 1: made by :meth:`Fit.playable_arms`.
-
-    Parameters
-    ----------
-    instance : Instance
-        The estimates.
-    r_interval, b_interval : FloatArray, shape (K, 2)
-        Their 95 % intervals, in the same scale.
-    """
-
-    instance: Instance
-    r_interval: FloatArray
-    b_interval: FloatArray
-
-
-@frozen(eq=False)
-class Fit:
-    """Estimates of r, b and lam, with intervals and checks: made by :func:`fit`.
-
-    Parameters
-    ----------
-    instance : Instance
-        The estimates, ready for any planner.
-    names : tuple[str, ...]
-        What the arms are called.
-    pulls : IntArray, shape (K,)
-        How often each arm was played.
-    covariance : FloatArray, shape (2K+1, 2K+1)
-        Of the estimates of r, b and lam, in this order; a known lam has zeros. Where an
-        arm has few successes or failures, it says less than the intervals.
-    r_interval, b_interval : FloatArray, shape (K, 2)
-        95 % intervals, made in the fit's coordinates; by profile likelihood too, where some
-        arm has few successes or failures.
-    lam_interval : tuple[float, float]
-        Twice the same number if lam is known.
-    evolving, stationary : ModelScore
-        This model, and the one without a state, in which every arm pays its mean.
-    goodness : GoodnessOfFit
-        Predictions against rewards, by bins.
-    warnings : tuple[str, ...]
-        What the log cannot tell.
-    coordinates : Coordinates
-        Those of the normal posterior that intervals and draws come from.
-    centre, deviations : FloatArray
-        The mean of that posterior, and a square root of its covariance.
-    """
-
-    instance: Instance
-    names: tuple[str, ...]
-    pulls: IntArray
-    covariance: FloatArray
-    r_interval: FloatArray
-    b_interval: FloatArray
-    lam_interval: tuple[float, float]
-    evolving: ModelScore
-    stationary: ModelScore
-    goodness: GoodnessOfFit
-    warnings: tuple[str, ...]
-    coordinates: Coordinates = field(repr=False)
-    centre: FloatArray = field(repr=False)
-    deviations: FloatArray = field(repr=False)
-
-    def draws(self, n: int, rng: np.random.Generator) -> list[Instance]:
-        """Return ``n`` instances drawn from the posterior."""
-        as_integer(n, "n", 1)
-        normal = rng.standard_normal((n, self.centre.size))
-        return [self.coordinates.instance(self.centre + self.deviations @ z) for z in normal]
-
-    def playable_arms(self) -> PlayableArms:
-        """Return the same problem in the scale in which its highest state is at most 1.
-
-        Then no r exceeds 1 either, as no probability does, but for rounding: it can be simulated.
-        """
-        at = self.instance
-        scale = max(1.0, at.q0, float(at.b.max()))
-        if scale > 1:
-            r, b = np.minimum(at.r * scale, 1.0), np.minimum(at.b / scale, 1.0)
-            at = Instance(r, b, at.lam, min(at.q0 / scale, 1.0))
-        r_interval = np.minimum(self.r_interval * scale, 1.0)
-        return PlayableArms(at, r_interval, self.b_interval / scale)
 
 
 @one_thread()
@@ -195,6 +83,15 @@ def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None
     >>> found = fit(Log(arms, rewards))
     >>> found.lam_interval[0] < 0.1 < found.lam_interval[1]
     True
+    >>> found.summary()  # doctest: +ELLIPSIS
+    rows              4,000
+    lam               0.088... (0.071... to 0.108...)
+    log-likelihood    -...
+    against no state  AIC -..., BIC -...: the state explains the log better
+    goodness of fit   chi-square ... on ..., p = 0.4...: ...
+    Arm  Pulls       r              95 %       b              95 %
+    0      ...  0.94...
+    1      ...  0.34...
     """
     rate = lam if isinstance(lam, RatePrediction) else UNKNOWN_RATE if lam is None else as_rate(lam)
     start = 1.0 if q0 is None else Instance([0.0], [0.0], 0.0, q0).q0

@@ -14,6 +14,7 @@ import numpy as np
 from attrs import frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.display import shown_fields
 from bdes_framework._internal.distributions import chi_square_quantile, chi_square_tail
 from bdes_framework.fitting.likelihood import (
     MIN_PROBABILITY,
@@ -69,6 +70,11 @@ class GoodnessOfFit:
     freedom: int
     p_value: float
     detectable: float
+
+    def __repr__(self) -> str:
+        statistic, p_value = f"{self.statistic:.4g}", f"{self.p_value:.2g}"
+        shown = {"statistic": statistic, "freedom": self.freedom, "p_value": p_value}
+        return shown_fields("GoodnessOfFit", **shown, bins=self.rows.size)
 
 
 @frozen

@@ -4,19 +4,24 @@ One sequence, or many independent ones (users), each with a state of its own tha
 the same ``q0``.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from bdes_framework._internal.arrays import IntArray, holds_booleans
+from bdes_framework._internal.display import shown_fields, shown_names
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
+from bdes_framework.fitting.frames import frame_chunks
+from bdes_framework.fitting.rows import MAX_LOG_ARMS, Columns, checked_log_rows, freeze, with_bases
 
-MAX_LOG_ARMS = 1_000
-"""The information has (2K)² numbers, to which every row adds K²: a million operations per row."""
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
 
 _BLOCK = 1 << 20
 
@@ -63,23 +68,10 @@ def _own(array: NDArray[Any], dtype: type[_Number]) -> NDArray[_Number]:
 
     What nobody can write to, as the parts of another log, is taken as it is.
     """
-    writeable = any(part.flags.writeable for part in _with_bases(array))
+    writeable = any(part.flags.writeable for part in with_bases(array))
     own: NDArray[_Number] = array.astype(dtype, copy=writeable)
     freeze(own)
     return own
-
-
-def freeze(array: NDArray[Any]) -> None:
-    """Make an array read-only, and what it is a view of."""
-    for part in _with_bases(array):
-        part.flags.writeable = False
-
-
-def _with_bases(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    part: object = array
-    while isinstance(part, np.ndarray):
-        yield part
-        part = part.base
 
 
 # Rows are kept small, and always alike, so that sweeps are compiled once.
@@ -130,6 +122,8 @@ class Log:
     >>> log = Log([0, 1, 0, 0], [1, 0, 0, 1], starts=[0, 2], names=["loud", "calm"])
     >>> log.n_rows, log.n_sequences, log.n_arms
     (4, 2, 2)
+    >>> log
+    Log(n_rows=4, n_sequences=2, n_arms=2, names=[loud, calm])
     """
 
     arms: NDArray[np.int32] = field(converter=_as_arms)
@@ -186,9 +180,52 @@ class Log:
             raise InvalidValueError("users must be numbers or text") from None
         return cls(played, rewards, starts, names)
 
+    @classmethod
+    def from_frame(
+        cls, frame: "pandas.DataFrame | polars.DataFrame", columns: Columns | None = None
+    ) -> "Log":
+        """Return the log that a frame of pandas or polars holds, with the checks of ``read_log``.
+
+        Users may take turns: the rows of each are brought together, in the frame's order, which
+        must be that in which they happened. Errors name the frame's first bad row of a user,
+        counted from 0.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame | polars.DataFrame
+            One row per pull.
+        columns : Columns | None
+            What its columns are called; ``arm`` and ``reward`` by default, and one sequence.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> shown = pandas.DataFrame(
+        ...     {
+        ...         "who": ["ann", "bob", "ann", "bob"],
+        ...         "ad": ["loud", "calm", "calm", "calm"],
+        ...         "click": [1, 0, 1, 1],
+        ...     }
+        ... )
+        >>> log = Log.from_frame(shown, Columns(arm="ad", reward="click", user="who"))
+        >>> log.names, log.arms.tolist(), log.starts.tolist()
+        (('calm', 'loud'), [1, 0, 0, 0], [0, 2])
+        """
+        named = columns or Columns()
+        return cls(*checked_log_rows(frame_chunks(frame, named), named, "frame", "row"))
+
     def __reduce__(self) -> tuple[type["Log"], tuple[object, ...]]:
         """Go through the checks again: arrays from a pickle can be written to."""
         return Log, (self.arms, self.rewards, self.starts, self.names)
+
+    def __repr__(self) -> str:
+        return shown_fields(
+            "Log",
+            n_rows=self.n_rows,
+            n_sequences=self.n_sequences,
+            n_arms=self.n_arms,
+            names=shown_names(self.names),
+        )
 
     @property
     def n_arms(self) -> int:

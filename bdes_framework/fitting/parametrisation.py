@@ -94,7 +94,7 @@ class Coordinates:
     lam: float | RatePrediction
     q0: float
     bounded: bool
-    played: BoolArray
+    played: BoolArray = field(repr=False)
 
     @property
     def size(self) -> int:

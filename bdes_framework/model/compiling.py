@@ -10,8 +10,9 @@ are compiled into it: https://github.com/numba/numba/issues/1833. Hence the stam
 import dis
 import hashlib
 import linecache
+import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar, cast
 
@@ -26,7 +27,12 @@ except ImportError:  # no wheels for this Python: the same code, interpreted
     def compiled(function: F) -> F:
         """Return ``function`` itself: numba is not installed."""
         return function
+
+    def on_compiling(changed: Callable[[bool], None]) -> AbstractContextManager[object]:
+        """Do nothing: numba is not installed."""
+        return nullcontext()
 else:
+    from numba.core.event import Listener, install_listener
 
     def compiled(function: F) -> F:
         """Compile ``function`` with numba, cached on disk; without numba it stays as it is.
@@ -44,6 +50,55 @@ else:
         except (RuntimeError, OSError, AttributeError):
             dispatcher = numba.njit(nogil=True)(function)
         return cast(F, dispatcher)
+
+    def on_compiling(changed: Callable[[bool], None]) -> AbstractContextManager[object]:
+        """Call ``changed`` when this process begins to compile functions, and when it ceases.
+
+        Not where they come from the disk.
+        """
+        found: AbstractContextManager[object] = install_listener(
+            "numba:compile", _CompileListener(changed)
+        )
+        return found
+
+    class _CompileListener(Listener):
+        """Tells when the outermost function begins to be compiled, and when it is done."""
+
+        def __init__(self, changed: Callable[[bool], None]) -> None:
+            self._changed = changed
+            self._depth = 0
+
+        def on_start(self, event: object) -> None:
+            self._depth += 1
+            if self._depth == 1:
+                self._changed(True)
+
+        def on_end(self, event: object) -> None:
+            if self._depth == 1:
+                self._changed(False)
+            self._depth = max(self._depth - 1, 0)  # another thread may have begun before us
+
+
+class CompileTimer:
+    """Adds up how long this process compiles functions."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._since: float | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether functions are compiled at the moment."""
+        return self._since is not None
+
+    def switch(self, is_compiling: bool) -> None:
+        """Take note that functions begin, or cease, to be compiled."""
+        now = time.perf_counter()
+        if is_compiling:
+            self._since = now
+        elif self._since is not None:
+            self.seconds += now - self._since
+            self._since = None
 
 
 class _Cache:

@@ -14,6 +14,7 @@ from attrs import cmp_using, field, frozen
 from attrs.converters import optional
 
 from bdes_framework._internal.arrays import FloatArray, IntArray, as_arms, holds_booleans
+from bdes_framework._internal.display import html_table, shown_fields, shown_numbers
 from bdes_framework._internal.numbers import as_integer, is_number
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
@@ -83,6 +84,8 @@ class Instance:
     >>> instance = Instance(r=[0.9, 0.3], b=[0.1, 1.0], lam=0.5)
     >>> instance.states([0, 0, 1]).tolist()
     [1.0, 0.55, 0.325]
+    >>> instance
+    Instance(r=[0.9, 0.3], b=[0.1, 1], lam=0.5, q0=1)
     """
 
     r: FloatArray = field(converter=as_parameters, eq=_same_array)
@@ -95,6 +98,15 @@ class Instance:
             raise InvalidValueError(
                 f"r and b need one number per arm each, got {self.r.size} and {self.b.size}"
             )
+
+    def __repr__(self) -> str:
+        r, b = shown_numbers(self.r), shown_numbers(self.b)
+        return shown_fields("Instance", r=r, b=b, lam=self.lam, q0=self.q0)
+
+    def _repr_html_(self) -> str:
+        caption = f"Instance: {self.n_arms:,} arms, lam = {self.lam:.6g}, q0 = {self.q0:.6g}"
+        rows = zip(range(self.n_arms), self.r.tolist(), self.b.tolist(), strict=True)
+        return html_table(["arm", "r", "b"], list(rows), caption)
 
     @property
     def n_arms(self) -> int:
@@ -206,6 +218,43 @@ class Problem:
             raise InvalidValueError(
                 f"replenishing_arm must be an arm from 0 to {self.n_arms - 1}, got {arm}"
             )
+
+
+def _as_visits(value: int) -> int:
+    return as_integer(value, "visits", 1)
+
+
+def _as_visits_per_user(value: float) -> float:
+    if not is_number(value) or not 1 <= value <= sys.float_info.max:
+        raise InvalidValueError(
+            f"visits_per_user must be a finite number of at least 1, got {quoted(value)}"
+        )
+    return float(value)
+
+
+@frozen
+class CrowdProblem:
+    """What a learner may know of many users before it starts.
+
+    Parameters
+    ----------
+    n_arms : int
+        How many arms there are.
+    visits : int
+        How many visits all users will make together, at most.
+    visits_per_user : float | None
+        How many visits one user is expected to make; None when the learner does not know it.
+    lam : float | None
+        The evolution rate; None when the learner does not know it.
+    q0 : float
+        The state of every user at their first visit.
+    """
+
+    n_arms: int = field(converter=_as_n_arms)
+    visits: int = field(converter=_as_visits)
+    visits_per_user: float | None = field(default=None, converter=optional(_as_visits_per_user))
+    lam: float | None = field(default=None, converter=optional(as_rate))
+    q0: float = field(default=1.0, converter=as_state)
 
 
 def state_after_repeating(q: float, b: float, lam: float, n: int) -> float:

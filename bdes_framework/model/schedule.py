@@ -1,13 +1,24 @@
 """Schedules of pulls kept as repeated segments, so that a billion pulls fit in a few arrays."""
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import field, frozen
 
 from bdes_framework._internal.arrays import IntArray, as_arms
+from bdes_framework._internal.display import (
+    MAX_NUMBERS,
+    html_table,
+    shown_fields,
+    shown_numbers,
+)
 from bdes_framework._internal.numbers import as_integer
+from bdes_framework._internal.upwards import drawn, report_function
 from bdes_framework.errors import InvalidValueError
+
+if TYPE_CHECKING:
+    import altair
 
 
 def _as_repeats(value: int) -> int:
@@ -37,6 +48,9 @@ class Segment:
         """How many pulls the segment has: ``len(arms) * repeats``."""
         return self.arms.size * self.repeats
 
+    def __repr__(self) -> str:
+        return shown_fields("Segment", arms=shown_numbers(self.arms), repeats=self.repeats)
+
 
 def _as_segments(values: Sequence[Segment]) -> tuple[Segment, ...]:
     segments = tuple(values)
@@ -56,6 +70,8 @@ class Schedule:
     [0, 1, 2, 1]
     >>> print(schedule)
     0 0 · (1 2) × 1000
+    >>> schedule
+    Schedule(n_pulls=2,002, segments=0 0 · (1 2) × 1000)
     """
 
     segments: tuple[Segment, ...] = field(converter=_as_segments)
@@ -123,6 +139,33 @@ class Schedule:
 
     def __str__(self) -> str:
         return " · ".join(_segment_text(segment) for segment in self.segments)
+
+    def __repr__(self) -> str:
+        shown = [_segment_text(segment, longest=8) for segment in self.segments[:MAX_NUMBERS]]
+        if len(self.segments) > MAX_NUMBERS:
+            shown.append(f"… {len(self.segments):,} segments in all")
+        return shown_fields("Schedule", n_pulls=self.n_pulls, segments=" · ".join(shown))
+
+    def plot(self, rounds: int | None = None) -> "altair.VConcatChart":
+        """Return a chart of the arms of the first rounds: 120 unless told otherwise.
+
+        Needs the extra ``report``.
+        """
+        chart: altair.VConcatChart = report_function("plot_plan")(self, rounds)
+        return chart
+
+    def _repr_html_(self) -> str:
+        return schedule_html(self) + drawn("image_of_schedule", self)
+
+
+def schedule_html(schedule: Schedule) -> str:
+    """Return what a notebook shows of a schedule, but for the chart."""
+    rows = [
+        (shown_numbers(segment.arms, most=24), segment.repeats, segment.n_pulls)
+        for segment in schedule.segments
+    ]
+    caption = f"Schedule: {schedule.n_pulls:,} pulls"
+    return html_table(["arms", "repeats", "pulls"], rows, caption)
 
 
 def _segment_part(segment: Segment, low: int, high: int) -> list[Segment]:

@@ -15,6 +15,7 @@ from attrs import AttrsInstance
 from bdes_framework._internal.arrays import holds_booleans
 from bdes_framework._internal.text import (
     did_you_mean,
+    error_message,
     listed,
     nearest,
     one_line,
@@ -306,7 +307,7 @@ def _mistakes(error: Exception, path: str) -> list[Mistake]:
         return [Mistake(_join(path, m.path), m.message) for m in error.mistakes]
     if isinstance(error, BdesError):
         return [Mistake(path, str(error))]
-    return [Mistake(path, one_line(f"{error}" or type(error).__name__))]
+    return [Mistake(path, one_line(error_message(error) or type(error).__name__))]
 
 
 def _key(key: str) -> str:

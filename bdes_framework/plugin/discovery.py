@@ -9,15 +9,24 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, MethodType, ModuleType
+from uuid import uuid4
 
 import pluggy
 from attrs import field, frozen
 from packaging.utils import canonicalize_name
 
 from bdes_framework._internal.files import working_folder_restored
-from bdes_framework._internal.text import did_you_mean, listed, one_line, quoted
+from bdes_framework._internal.text import (
+    did_you_mean,
+    error_message,
+    error_text,
+    listed,
+    one_line,
+    quoted,
+)
 from bdes_framework.errors import PluginError
+from bdes_framework.plugin.fingerprint import UNHASHED
 from bdes_framework.plugin.hookspecs import API_VERSION, PROJECT, HookSpecs
 from bdes_framework.plugin.local_files import (
     import_entry_point,
@@ -25,7 +34,13 @@ from bdes_framework.plugin.local_files import (
     import_module,
     source_version,
 )
-from bdes_framework.plugin.registry import FIRST_PARTY, PluginStatus, Registrar, Registry
+from bdes_framework.plugin.registry import (
+    FIRST_PARTY,
+    LOCAL_OBJECT,
+    PluginStatus,
+    Registrar,
+    Registry,
+)
 from bdes_framework.plugin.shared_functions import shared_functions_kept
 
 HOOK_NAMES = tuple(name for name in vars(HookSpecs) if name.startswith("bdes_"))
@@ -74,6 +89,27 @@ def local(reference: str, base: Path) -> Candidate:
         reason = getattr(error, "strerror", None) or str(error)
         return Candidate(name, "local file", "", lambda: _raise_unreadable(reference, reason))
     return Candidate(name, "local file", version, lambda: import_file(path, name, version))
+
+
+def in_memory(plugin: object) -> Candidate:
+    """Return a plugin that is an object of this process: a module, a class or an instance.
+
+    Nothing tells what its code was before, or is in another process. So every loading is a
+    version of its own, and no cell of another one is taken for one of this.
+    """
+    named = plugin if isinstance(plugin, type | ModuleType) else type(plugin)
+
+    def load() -> object:
+        if isinstance(plugin, type) and _takes_self(plugin):
+            raise PluginError("is a class whose hooks take 'self': give an instance of it")
+        return plugin
+
+    return Candidate(one_line(named.__name__), LOCAL_OBJECT, f"{UNHASHED}{uuid4().hex}", load)
+
+
+def _takes_self(plugin: type) -> bool:
+    hooks = [getattr(plugin, name, None) for name in HOOK_NAMES]
+    return any(isinstance(h, FunctionType) and "self" in h.__code__.co_varnames[:1] for h in hooks)
 
 
 def _raise_unreadable(reference: str, reason: str) -> object:
@@ -162,10 +198,9 @@ def _check_hooks(plugin: object, name: str) -> pluggy.PluginManager:
     alone = _new_manager()
     alone.register(plugin, name=name)
     implemented = {caller.name for caller in alone.get_hookcallers(plugin) or ()}
+    named = [name for name in dir(plugin) if name.startswith("bdes_") and name not in implemented]
     unmarked = {
-        key
-        for key, value in vars(plugin).items()
-        if key.startswith("bdes_") and isinstance(value, FunctionType) and key not in implemented
+        name for name in named if isinstance(getattr(plugin, name, None), FunctionType | MethodType)
     }
     for wrong in sorted((implemented | unmarked) - set(HOOK_NAMES)):
         raise PluginError(
@@ -179,16 +214,12 @@ def _check_hooks(plugin: object, name: str) -> pluggy.PluginManager:
 
 
 def _reason(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except BaseException as another:
-        text = f"(its message cannot be read: {type(another).__name__})"
     if isinstance(error, PluginError):
-        return one_line(text)
+        return one_line(error_message(error))
     where = traceback.extract_tb(error.__traceback__)
     file = one_line(Path(where[-1].filename).name) if where else ""
     place = f" ({file}, line {where[-1].lineno})" if where else ""
-    return one_line(f"{type(error).__name__}: {text}") + place
+    return error_text(error) + place
 
 
 def _details(error: BaseException) -> str:

@@ -1,12 +1,11 @@
 """Where an exception of a plugin comes from: its distribution and version, file and line."""
 
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 
 from bdes_framework._internal.text import one_line
-from bdes_framework.plugin.fingerprint import folder_beside
+from bdes_framework.plugin.fingerprint import folder_beside, outermost_module
 from bdes_framework.plugin.registry import PluginStatus
 
 
@@ -20,8 +19,7 @@ def place_of(error: BaseException, statuses: Iterable[PluginStatus]) -> tuple[st
         status = _plugin_of(file, roots)
         if status is not None:
             shown = f"{one_line(Path(file).name)}:{line}"
-            is_local = status.distribution.startswith("local ")
-            origin = f"{status.distribution} " if is_local else f"{status.origin}, "
+            origin = f"{status.distribution} " if status.is_local else f"{status.origin}, "
             return status.distribution, origin + shown
     return None
 
@@ -31,8 +29,8 @@ def origin_of_file(file: str, statuses: Iterable[PluginStatus]) -> str:
     status = _plugin_of(file, dict(_roots(statuses))) if file else None
     if status is None:
         return ""
-    is_local = status.distribution.startswith("local ")
-    return f"{status.distribution} {one_line(Path(file).name)}" if is_local else status.origin
+    local = f"{status.distribution} {one_line(Path(file).name)}"
+    return local if status.is_local else status.origin
 
 
 def _plugin_of(file: str, roots: dict[Path, PluginStatus]) -> PluginStatus | None:
@@ -54,10 +52,10 @@ def _source(root: Path) -> Path:
 def _roots(statuses: Iterable[PluginStatus]) -> Iterator[tuple[Path, PluginStatus]]:
     """Yield the package folder or the file of each loaded plugin's code."""
     for status in statuses:
-        for name in {entry.build.__module__.partition(".")[0] for entry in status.entries}:
-            file = getattr(sys.modules.get(name), "__file__", None)
-            if file is not None:
-                path = Path(file)
+        for name in {entry.build.__module__ for entry in status.entries}:
+            module = outermost_module(name)
+            if module is not None:
+                path = Path(str(module.__file__))
                 yield (path.parent if path.name == "__init__.py" else path), status
 
 

@@ -22,7 +22,7 @@ from types import ModuleType
 
 from bdes_framework._version import __version__
 from bdes_framework.errors import PluginError
-from bdes_framework.plugin.registry import FIRST_PARTY, PluginStatus
+from bdes_framework.plugin.registry import FIRST_PARTY, LOCAL_OBJECT, PluginStatus
 
 NUMERIC_CODE = (
     "_internal/arrays.py",
@@ -37,12 +37,16 @@ NUMERIC_CODE = (
     "plugin/config_types.py",
     "plugin/config_values.py",
     "plugin/plugins.py",
+    "plugin/registry.py",
     "simulation",
 )
 """Files and folders of the framework that can change a cell's numbers; no others can."""
 
 CODE_SUFFIXES = (".py", *EXTENSION_SUFFIXES)
 """How files end that Python imports: its own and those of compiled extensions."""
+
+UNHASHED = "memory:"
+"""What the version of an object in memory begins with: there are no files to hash."""
 
 _NUMERIC_LIBRARIES = ("numpy", "numba")
 
@@ -72,11 +76,11 @@ def _module_file(path: Path) -> Path:
 
 def plugin_code(plugin: PluginStatus, module: str) -> tuple[str, str]:
     """Return the name and the version of a plugin's code; ``module`` has its hooks."""
-    if plugin.distribution == "local file":
+    if plugin.distribution in ("local file", LOCAL_OBJECT):
         return f"{plugin.distribution} {plugin.name}", plugin.version
     names = {module, *(entry.config.__module__ for entry in plugin.entries)}
     names |= {entry.build.__module__ for entry in plugin.entries}
-    modules = {found for name in names if (found := _outermost_module(name)) is not None}
+    modules = {found for name in names if (found := outermost_module(name)) is not None}
     ordered = tuple(sorted(modules, key=lambda found: found.__name__))
     hashed = _code_hash(plugin.distribution, ordered)
     is_ours = plugin.distribution == FIRST_PARTY
@@ -86,7 +90,7 @@ def plugin_code(plugin: PluginStatus, module: str) -> tuple[str, str]:
     return name, f"{plugin.version}+{hashed}"
 
 
-def _outermost_module(name: str) -> ModuleType | None:
+def outermost_module(name: str) -> ModuleType | None:
     """Return the outermost package of a module that has a file: not a namespace package."""
     parts = name.split(".")
     for n in range(1, len(parts) + 1):
@@ -142,9 +146,16 @@ def decisive_versions(code: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def has_foreign_code(code: Mapping[str, str]) -> bool:
+    """Return whether code of plugins, given by names and versions, is in part third parties'."""
+    return any(not name.startswith(f"{FIRST_PARTY}/") for name in code)
+
+
 def without_hash(version: str) -> str:
     """Return the version itself, such as 0.3 of ``0.3+1f2e...``; empty if it is a hash only."""
-    return "" if version.startswith("sha256:") else version.rpartition("+")[0] or version
+    return (
+        "" if version.startswith(("sha256:", UNHASHED)) else version.rpartition("+")[0] or version
+    )
 
 
 def describe_change(name: str, before: str | None, after: str | None) -> str:
@@ -152,6 +163,8 @@ def describe_change(name: str, before: str | None, after: str | None) -> str:
     if before is None or after is None:
         known = without_hash(before or after or "")
         return f"{name} {known}".strip() + (" is new" if before is None else " is no longer used")
+    if after.startswith(UNHASHED):
+        return f"{name} is in memory, so nothing tells whether it changed"
     old, new = without_hash(before), without_hash(after)
     if old != new:
         return f"{name} {old} -> {new}"

@@ -49,6 +49,7 @@ def load_plugins(
     disabled: Sequence[str] = (),
     required: Sequence[str] = (),
     modules: Sequence[str] = (),
+    objects: Sequence[object] = (),
     base: str | PathLike[str] | None = None,
 ) -> Plugins:
     """Find and load plugins; return them with everything they registered.
@@ -62,6 +63,10 @@ def load_plugins(
         file's ``[plugins]`` table, with local files relative to it.
     disabled, required, modules : Sequence[str]
         Added to what ``config`` says.
+    objects : Sequence[object]
+        Plugins that this process has in memory, say in a notebook: modules, classes that serve
+        as namespaces, or instances, each with ``BDES_API_VERSION`` and hooks. Other processes
+        do not have them, so what they register runs with engines such as ``serial`` only.
     base : str | PathLike[str] | None
         The folder local files are relative to; by default that of the config file, or the
         working directory.
@@ -78,6 +83,18 @@ def load_plugins(
     >>> plugins = load_plugins(disabled=["bdes-framework"])
     >>> [entry.name for entry in plugins.entries() if entry.distribution == "bdes-framework"]
     []
+
+    A plugin in memory, as a notebook may define one:
+
+    >>> from bdes_framework import RunProgress, hookimpl
+    >>> class Listener:
+    ...     BDES_API_VERSION = 1
+    ...
+    ...     @hookimpl
+    ...     def bdes_run_finished(self, run: RunProgress) -> None:
+    ...         print(f"{run.n_finished} cells are done")
+    >>> load_plugins(objects=[Listener()]).statuses[-1].state
+    'loaded'
     """
     table: object = config
     folder, place = Path.cwd(), ("plugins", "")
@@ -92,7 +109,8 @@ def load_plugins(
             required=(*table.required, *required),
             modules=(*table.modules, *modules),
             base=folder if base is None else Path(base).resolve(),
-        )
+        ),
+        objects,
     )
 
 
@@ -103,9 +121,10 @@ class _Choice(PluginsConfig):
     base: Path = Path()
 
 
-def _load(choice: _Choice) -> Plugins:
+def _load(choice: _Choice, objects: Sequence[object] = ()) -> Plugins:
     candidates = discovery.installed()
     candidates += [discovery.local(module, choice.base) for module in choice.modules]
+    candidates += [discovery.in_memory(plugin) for plugin in objects]
     _check_disabled(choice.disabled, candidates)
     registry = Registry()
     statuses, hooks = discovery.load(candidates, choice.disabled, registry)

@@ -4,18 +4,20 @@ Building looks a name up in a table; no hook is called.
 """
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import cast
+from typing import TypeAlias, cast
 
 import pluggy
-from attrs import AttrsInstance
+from attrs import AttrsInstance, evolve
 from numpy.random import Generator, SeedSequence
 
+from bdes_framework._internal.display import shown_fields, shown_names
 from bdes_framework._internal.files import working_folder_restored
 from bdes_framework._internal.interrupts import is_interrupt
 from bdes_framework._internal.seeding import Seed, branch, generator
-from bdes_framework._internal.text import did_you_mean, listed, one_line, quoted, with_article
+from bdes_framework._internal.text import did_you_mean, error_text, listed, quoted, with_article
 from bdes_framework.errors import (
     BdesError,
     ConfigError,
@@ -25,6 +27,8 @@ from bdes_framework.errors import (
     UnknownNameError,
 )
 from bdes_framework.interfaces import (
+    CrowdEnvironment,
+    CrowdPolicy,
     Engine,
     Environment,
     Kind,
@@ -33,7 +37,7 @@ from bdes_framework.interfaces import (
     Policy,
     Reference,
 )
-from bdes_framework.model.instance import Problem
+from bdes_framework.model.instance import CrowdProblem, Problem
 from bdes_framework.plugin.config_types import TableType
 from bdes_framework.plugin.config_values import references_in, structure
 from bdes_framework.plugin.fingerprint import (
@@ -41,7 +45,9 @@ from bdes_framework.plugin.fingerprint import (
     describe_change,
     framework_code,
 )
-from bdes_framework.plugin.registry import FIRST_PARTY, Entry, PluginStatus, Registry
+from bdes_framework.plugin.registry import LOCAL_OBJECT, Entry, PluginStatus, Registry
+
+_AnyProblem: TypeAlias = Problem | CrowdProblem
 
 _PROTOCOLS: Mapping[Kind, type] = {
     Kind.ENVIRONMENT: Environment,
@@ -49,6 +55,8 @@ _PROTOCOLS: Mapping[Kind, type] = {
     Kind.PLANNER: Planner,
     Kind.NOISE_MODEL: NoiseModel,
     Kind.ENGINE: Engine,
+    Kind.CROWD_ENVIRONMENT: CrowdEnvironment,
+    Kind.CROWD_POLICY: CrowdPolicy,
 }
 
 
@@ -57,6 +65,19 @@ class Plugins:
 
     Made by :func:`load_plugins`. A thing is built from its name and keywords, from a table
     ``{"use": name, ...}``, or from a config object, which is the fully typed way.
+
+    >>> from bdes_framework import load_plugins
+    >>> load_plugins(disabled=["bdes-framework"])
+    Plugins(
+        loaded=0,
+        environments=0,
+        policies=0,
+        planners=0,
+        noise_models=0,
+        engines=0,
+        crowd_environments=0,
+        crowd_policies=0,
+    )
     """
 
     def __init__(
@@ -75,12 +96,47 @@ class Plugins:
 
     def __reduce__(self) -> tuple[Callable[..., "Plugins"], tuple[object, ...]]:
         # Other processes load plugins by name themselves; modules and factories do not travel.
+        if self.in_memory:
+            raise PluginError(f"{self._only_here()}, so no other process can have it")
         return self._reload
+
+    def __repr__(self) -> str:
+        states = Counter(status.state for status in self._statuses)
+        counts = {
+            f"{kind}s".replace("ys", "ies").replace(" ", "_"): len(self._registry.table(kind))
+            for kind in Kind
+        }
+        failed = [status.name for status in self._statuses if status.state == "failed"]
+        named = {"failed": shown_names(failed)} if failed else {}
+        return shown_fields("Plugins", loaded=states["loaded"], **named, **counts)
 
     @property
     def statuses(self) -> tuple[PluginStatus, ...]:
         """Status of each plugin, in loading order."""
         return self._statuses
+
+    @property
+    def in_memory(self) -> tuple[Entry, ...]:
+        """What objects in memory registered: no other process has it."""
+        return tuple(entry for entry in self._registry if entry.distribution == LOCAL_OBJECT)
+
+    def check_engine(self, ref: Reference) -> None:
+        """Raise PluginError if an engine is not for these plugins; the request is wrong then.
+
+        What objects in memory registered needs one that says it is ``in_process``.
+        """
+        engine = self.engine(ref)
+        if self.in_memory and getattr(engine, "in_process", False) is not True:
+            name = self.resolve(Kind.ENGINE, ref)[0].name
+            raise PluginError(
+                f"{self._only_here()}, and engine {name!r} may run cells in other processes, which"
+                " do not have it: use engine 'serial', or put the plugin into a file and name that"
+                " in the experiment's [plugins] modules"
+            )
+
+    def _only_here(self) -> str:
+        entry = self.in_memory[0]
+        return f"{entry.kind} {entry.name!r} comes from an object in memory, {entry.plugin!r}"
 
     def entries(self, kind: Kind | None = None) -> tuple[Entry, ...]:
         """Return everything registered, or everything of one kind."""
@@ -110,6 +166,18 @@ class Plugins:
         """Build an engine."""
         return cast(Engine, self._top(Kind.ENGINE, ref, parameters, 0))
 
+    def crowd_environment(
+        self, ref: Reference, *, seed: Seed, **parameters: object
+    ) -> CrowdEnvironment:
+        """Build an environment of many users; its random numbers come from ``seed`` alone."""
+        return cast(CrowdEnvironment, self._top(Kind.CROWD_ENVIRONMENT, ref, parameters, seed))
+
+    def crowd_policy(
+        self, ref: Reference, problem: CrowdProblem, *, seed: Seed, **parameters: object
+    ) -> CrowdPolicy:
+        """Build a policy for many users; its random choices come from ``seed`` alone."""
+        return cast(CrowdPolicy, self._top(Kind.CROWD_POLICY, ref, parameters, seed, problem))
+
     def entry(self, kind: Kind, name: str) -> Entry:
         """Return the entry called ``name``, or raise with why there is none and what there is."""
         found = self._registry.table(kind).get(name)
@@ -132,8 +200,8 @@ class Plugins:
         """Return where an entry comes from: distribution and version, or a local file."""
         for status in self._statuses:
             if (status.name, status.distribution) == (entry.plugin, entry.distribution):
-                is_local = status.distribution.startswith("local ")
-                return f"{status.distribution} {status.name}" if is_local else status.origin
+                local = f"{status.distribution} {status.name}"
+                return local if status.is_local else status.origin
         return entry.distribution
 
     def resolve(
@@ -196,14 +264,6 @@ class Plugins:
                     " run the same command to go on"
                 )
 
-    def is_foreign(self, kind: Kind, ref: Reference) -> bool:
-        """Return whether building a reference, or one inside it, runs code of third parties."""
-        entry, config = self.resolve(kind, ref)
-        return entry.distribution != FIRST_PARTY or any(
-            self.is_foreign(inner_kind, inner)
-            for inner_kind, inner, _ in references_in(TableType(type(config)), config, "")
-        )
-
     def _entry_of_config(self, kind: Kind, config: type[AttrsInstance]) -> Entry:
         for entry in self.entries(kind):
             if entry.config is config:
@@ -233,10 +293,10 @@ class Plugins:
         ref: Reference,
         parameters: Mapping[str, object],
         seed: Seed,
-        problem: Problem | None = None,
+        problem: _AnyProblem | None = None,
     ) -> object:
         entry, config = self.resolve(kind, ref, parameters)
-        context = _Context(self, branch(seed, kind.value), problem)
+        context = _Context(self, branch(seed, kind.value), _told(entry, config, problem))
         return self._build(entry, config, context)
 
     def _build(self, entry: Entry, config: AttrsInstance, context: "_Context") -> object:
@@ -246,8 +306,8 @@ class Plugins:
         except BdesError:
             raise
         except Exception as error:
-            reason = f"{type(error).__name__}: {one_line(str(error))}"
-            raise PluginError(f"{factory} {entry.name!r} raised {reason}") from error
+            what = f"{factory} {entry.name!r} raised {error_text(error)}"
+            raise PluginError(what) from error
         protocol = _PROTOCOLS[entry.kind]
         if not isinstance(built, protocol):
             members = sorted(name for name in vars(protocol) if not name.startswith("_"))
@@ -271,15 +331,27 @@ class Plugins:
             except BaseException as error:  # sys.exit in a hook ends no run
                 if is_interrupt(error):
                     raise
-                reason = f"{type(error).__name__}: {one_line(str(error))}"
-                message = f"plugin {self._hooks.get_name(plugin)!r}: {hook} raised {reason}"
+                name = self._hooks.get_name(plugin)
+                message = f"plugin {name!r}: {hook} raised {error_text(error)}"
                 warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
-class _Context:
-    """The implementation of BuildContext and PolicyContext."""
+def _told(entry: Entry, config: AttrsInstance, problem: _AnyProblem | None) -> _AnyProblem | None:
+    """Return the problem without what the policy does not use: so it cannot have been told it."""
+    if problem is None or entry.uses is None:
+        return problem
+    told = entry.revealed(config)
+    lam = problem.lam if "lam" in told else None
+    if isinstance(problem, CrowdProblem):
+        return evolve(problem, lam=lam)
+    arm = problem.replenishing_arm if "replenishing_arm" in told else None
+    return evolve(problem, lam=lam, replenishing_arm=arm)
 
-    def __init__(self, plugins: Plugins, seed: SeedSequence, problem: Problem | None) -> None:
+
+class _Context:
+    """The implementation of BuildContext, PolicyContext and CrowdPolicyContext."""
+
+    def __init__(self, plugins: Plugins, seed: SeedSequence, problem: _AnyProblem | None) -> None:
         self._plugins = plugins
         self._seed = seed
         self._problem = problem
@@ -290,7 +362,7 @@ class _Context:
         return generator(branch(self._seed, "main"))
 
     @property
-    def problem(self) -> Problem:
+    def problem(self) -> _AnyProblem:
         if self._problem is None:
             raise ContractError("only a policy's factory has a problem")
         return self._problem
@@ -302,7 +374,25 @@ class _Context:
         return cast(Environment, self._nested(Kind.ENVIRONMENT, ref))
 
     def policy(self, ref: Reference, problem: Problem | None = None) -> Policy:
-        return cast(Policy, self._nested(Kind.POLICY, ref, problem or self.problem))
+        given = problem or self.problem
+        if not isinstance(given, Problem):
+            raise ContractError(
+                "a crowd policy's factory must say for which Problem: one audience's"
+            )
+        return cast(Policy, self._nested(Kind.POLICY, ref, given))
+
+    def user_policy(self, ref: Reference, problem: Problem, user: int, copy: int = 0) -> Policy:
+        seed = branch(self._seed, "user", user, copy)
+        return cast(Policy, self._build(Kind.POLICY, ref, problem, seed))
+
+    def crowd_environment(self, ref: Reference) -> CrowdEnvironment:
+        return cast(CrowdEnvironment, self._nested(Kind.CROWD_ENVIRONMENT, ref))
+
+    def crowd_policy(self, ref: Reference, problem: CrowdProblem | None = None) -> CrowdPolicy:
+        given = problem or self.problem
+        if not isinstance(given, CrowdProblem):
+            raise ContractError("a policy's factory must say for which CrowdProblem")
+        return cast(CrowdPolicy, self._nested(Kind.CROWD_POLICY, ref, given))
 
     def planner(self, ref: Reference) -> Planner:
         return cast(Planner, self._nested(Kind.PLANNER, ref))
@@ -313,9 +403,15 @@ class _Context:
     def engine(self, ref: Reference) -> Engine:
         return cast(Engine, self._nested(Kind.ENGINE, ref))
 
-    def _nested(self, kind: Kind, ref: Reference, problem: Problem | None = None) -> object:
+    def _nested(self, kind: Kind, ref: Reference, problem: _AnyProblem | None = None) -> object:
         """Build with a random stream that depends only on how many were built before."""
-        entry, config = self._plugins.resolve(kind, ref)
-        inner = _Context(self._plugins, branch(self._seed, "nested", self._built), problem)
+        seed = branch(self._seed, "nested", self._built)
         self._built += 1
+        return self._build(kind, ref, problem, seed)
+
+    def _build(
+        self, kind: Kind, ref: Reference, problem: _AnyProblem | None, seed: SeedSequence
+    ) -> object:
+        entry, config = self._plugins.resolve(kind, ref)
+        inner = _Context(self._plugins, seed, _told(entry, config, problem))
         return self._plugins._build(entry, config, inner)

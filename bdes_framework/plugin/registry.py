@@ -6,16 +6,26 @@ went well. So a plugin that fails half-way leaves nothing behind.
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, TypeVar, get_type_hints
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints
 
 import attrs
 from attrs import AttrsInstance, field, frozen
 
-from bdes_framework._internal.text import one_line, quoted, with_article
+from bdes_framework._internal.text import (
+    did_you_mean,
+    error_text,
+    listed,
+    one_line,
+    quoted,
+    with_article,
+)
 from bdes_framework.errors import PluginError
 from bdes_framework.interfaces import (
     BuildContext,
+    CrowdEnvironment,
+    CrowdPolicy,
+    CrowdPolicyContext,
     Engine,
     Environment,
     Kind,
@@ -27,8 +37,17 @@ from bdes_framework.interfaces import (
 
 ConfigT = TypeVar("ConfigT", bound=AttrsInstance)
 
+REVEALED = ("lam", "replenishing_arm")
+"""What an experiment may reveal of the instance to policies."""
+
+Uses: TypeAlias = Collection[str] | Callable[[Any], Collection[str]]
+"""What a policy uses of that: names, or a function of its config that returns them."""
+
 FIRST_PARTY = "bdes-framework"
 """The distribution whose plugins load first, so that nobody takes their names."""
+
+LOCAL_OBJECT = "local object"
+"""What stands in place of a distribution's name for a plugin that is an object in memory."""
 
 RESERVED_FIELDS = frozenset({"use", "label", "seed", "problem"})
 """Field names that config classes may not use."""
@@ -59,6 +78,8 @@ class Entry:
         The plugin that registered it.
     distribution : str
         The distribution that plugin came from.
+    uses : Uses | None
+        What a policy uses of what may be revealed of the instance; None if it does not say.
     """
 
     kind: Kind
@@ -67,6 +88,19 @@ class Entry:
     build: Callable[[Any, Any], object] = field(repr=False)
     plugin: str
     distribution: str
+    uses: Uses | None = field(default=None, repr=False)
+
+    def revealed(self, config: AttrsInstance) -> tuple[str, ...]:
+        """Return what of the instance a policy with this config may be told."""
+        if self.uses is None:
+            return REVEALED
+        try:
+            found = self.uses(config) if callable(self.uses) else self.uses
+        except Exception as error:
+            what = f"policy {self.name!r}: its function 'uses' raised {error_text(error)}"
+            raise PluginError(what) from error
+        _check_uses(self.name, found)
+        return tuple(name for name in REVEALED if name in found)
 
     @property
     def summary(self) -> str:
@@ -111,6 +145,11 @@ class PluginStatus:
     entries: tuple[Entry, ...] = field(default=(), repr=False)
 
     @property
+    def is_local(self) -> bool:
+        """Whether it is a local file or module, not installed."""
+        return self.distribution.startswith("local ")
+
+    @property
     def origin(self) -> str:
         """Distribution and version."""
         return f"{self.distribution} {self.version}".strip()
@@ -144,10 +183,21 @@ class Registrar:
         self._add(Kind.ENVIRONMENT, name, config, build)
 
     def policy(
-        self, name: str, config: type[ConfigT], build: Callable[[ConfigT, PolicyContext], Policy]
+        self,
+        name: str,
+        config: type[ConfigT],
+        build: Callable[[ConfigT, PolicyContext], Policy],
+        *,
+        uses: Collection[str] | Callable[[ConfigT], Collection[str]] | None = None,
     ) -> None:
-        """Register a policy."""
-        self._add(Kind.POLICY, name, config, build)
+        """Register a policy.
+
+        ``uses`` names what it uses of what an experiment may reveal of the instance: ``lam``,
+        ``replenishing_arm``; or a function of the config does. It is told nothing else, and
+        results say what each policy was told. Without ``uses`` it is told all that is revealed.
+        """
+        self._check_given_uses(name, uses)
+        self._add(Kind.POLICY, name, config, build, uses)
 
     def planner(
         self, name: str, config: type[ConfigT], build: Callable[[ConfigT, BuildContext], Planner]
@@ -167,8 +217,40 @@ class Registrar:
         """Register an engine that runs an experiment's cells."""
         self._add(Kind.ENGINE, name, config, build)
 
+    def crowd_environment(
+        self,
+        name: str,
+        config: type[ConfigT],
+        build: Callable[[ConfigT, BuildContext], CrowdEnvironment],
+    ) -> None:
+        """Register an environment of many users."""
+        self._add(Kind.CROWD_ENVIRONMENT, name, config, build)
+
+    def crowd_policy(
+        self,
+        name: str,
+        config: type[ConfigT],
+        build: Callable[[ConfigT, CrowdPolicyContext], CrowdPolicy],
+        *,
+        uses: Collection[str] | Callable[[ConfigT], Collection[str]] | None = None,
+    ) -> None:
+        """Register a policy for many users; ``uses`` as for :meth:`policy`."""
+        self._check_given_uses(name, uses)
+        self._add(Kind.CROWD_POLICY, name, config, build, uses)
+
+    def _check_given_uses(self, name: str, uses: Uses | None) -> None:
+        if uses is not None and not callable(uses):
+            if isinstance(uses, str):
+                raise PluginError(f"policy {name!r}: 'uses' must be a list of names, got a string")
+            _check_uses(name, uses)
+
     def _add(
-        self, kind: Kind, name: str, config: type[AttrsInstance], build: Callable[..., object]
+        self,
+        kind: Kind,
+        name: str,
+        config: type[AttrsInstance],
+        build: Callable[..., object],
+        uses: Uses | None = None,
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise PluginError(
@@ -189,11 +271,21 @@ class Registrar:
         try:
             get_type_hints(config, include_extras=True)
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
             raise PluginError(
-                f"{what}: a type in {config.__name__} cannot be resolved: {reason}"
+                f"{what}: a type in {config.__name__} cannot be resolved: {error_text(error)}"
             ) from error
-        self._entries.append(Entry(kind, name, config, build, self._plugin, self._distribution))
+        origin = self._plugin, self._distribution
+        self._entries.append(Entry(kind, name, config, build, *origin, uses))
+
+
+def _check_uses(policy: str, uses: Collection[str]) -> None:
+    """Raise PluginError if a policy uses what nobody can reveal."""
+    for name in uses:
+        if name not in REVEALED:
+            raise PluginError(
+                f"policy {policy!r} uses {quoted(name)}, which cannot be revealed."
+                f"{did_you_mean(str(name), REVEALED)} What can be: {listed(REVEALED)}"
+            )
 
 
 class Registry:

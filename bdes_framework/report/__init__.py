@@ -1,1 +1,1 @@
-"""Reports: a run's charts as SVG or PNG, and as one self-contained HTML page."""
+"""Reports: a run's charts as SVG, PNG or PDF, and as one self-contained HTML page."""

@@ -3,44 +3,54 @@
 A definition holds no data: it names the columns of the rows it is given (see :mod:`data`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
 
-from bdes_framework.report.data import REGRET, REWARD
+from bdes_framework._internal.colours import ARMS, BLUE, CHART_DARK, HORIZONS, WHITE, Colour
+from bdes_framework.report.data import REGRET, REWARD, SHARE
+from bdes_framework.report.labels import is_wide
 
 Layered = alt.LayerChart
+
+Policies = Mapping[str, Colour]
+"""The policies of a run as they are shown, in their order, with their colours."""
 
 MEASURES = {
     REGRET: "mean DES regret (expected reward lost)",
     REWARD: "mean expected reward per round",
+    SHARE: "mean share of OPT",
 }
 """How the axis of each measure is titled, with its unit."""
+
+TITLES = {"lam": "evolution rate lam", "T": "horizon T (rounds)", "K": "number of arms K"}
+"""How axes of what varies between settings are titled."""
+
+TOUCH = "touch"
+"""The name of the layer whose nearest point the page shows."""
 
 AXIS_WIDTH = 42
 """Room for the numbers of vertical axes, so that charts below each other line up."""
 
-LAM_PADDING = 14
-"""Room beside the first and last lam, so that their bars are not on the axis, in pixels."""
+EDGE_PADDING = 14
+"""Room beside the first and last value of x, so that their bars are not on the axis, in pixels."""
 
-# Okabe and Ito's palette: distinguishable without seeing all colours.
-BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-ORANGE, SKY, BLACK = "#E69F00", "#56B4E9", "#000000"
-LIGHT_COLOURS = [BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK, "#8A8A8A"]
-# Lighter where the original would drown in a dark page; yellow, too faint on white, in its place.
-DARK_COLOURS = ["#4BA3DE", "#F0803C", "#2BC394", "#DE9CC4", ORANGE, "#9BD3F5", "#F0E442", "#B4B4B4"]
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3]]
 """With more policies than colours the colours come round again, dashed."""
+
+# Vega's names of ranges, each taken for one thing: definitions then fit both themes.
+_POLICIES, _POLICY_TEXT, _ARMS, _HORIZONS = "category", "diverging", "ordinal", "ramp"
+_STATE = "heatmap"
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', 'Liberation Sans', sans-serif"
 
 
-def theme(name: str) -> dict[str, Any]:
-    """Return the Vega-Lite config of a theme, ``"light"`` or ``"dark"``."""
+def theme(name: str, policies: Sequence[Colour] = ()) -> dict[str, Any]:
+    """Return the Vega-Lite config of a theme, ``"light"`` or ``"dark"``, with policies' colours."""
     dark = name == "dark"
     text, soft = ("#e8ebf0", "#b3bcc9") if dark else ("#1d2530", "#4a5462")
-    grid, ground = ("#333b47", "#171b21") if dark else ("#e3e7ec", "#ffffff")
+    grid, ground = ("#333b47", CHART_DARK) if dark else ("#e3e7ec", WHITE)
     axis = {"labelColor": soft, "domainColor": soft, "tickColor": soft, "gridColor": grid}
     axis_text = {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": 500}
     title_text = {"fontSize": 13, "fontWeight": 600}
@@ -51,7 +61,13 @@ def theme(name: str) -> dict[str, Any]:
         "background": ground,
         "padding": 6,
         "view": {"stroke": None},
-        "range": {"category": DARK_COLOURS if dark else LIGHT_COLOURS},
+        "range": {
+            _POLICIES: [colour.line(name) for colour in policies] or [BLUE],
+            _POLICY_TEXT: [colour.text(name) for colour in policies] or [BLUE],
+            _ARMS: list(ARMS[name]),
+            _HORIZONS: list(HORIZONS[name]),
+            _STATE: [HORIZONS[name][2]],
+        },
         "title": {"color": text, "anchor": "start", "offset": 10, **title_text},
         "axis": {**axis, **axis_text, "titleColor": text, "labelOverlap": True, "titlePadding": 8},
         "legend": {**labels, **symbols, "titleFontSize": 12, "labelLimit": 220},
@@ -65,18 +81,24 @@ def _layers(*layers: alt.Chart) -> Layered:
     return alt.LayerChart(layer=list(layers))
 
 
-def _colour(policies: Sequence[str], legend: Sequence[str]) -> alt.Color:
+def _colour(policies: Policies, legend: Sequence[str] = ()) -> alt.Color:
     """Return the colours of policies, the same in every chart of a run, and those in the legend."""
     shown = alt.Legend(title="policy", values=list(legend)) if legend else None
-    return alt.Color("policy:N", scale=alt.Scale(domain=list(policies)), legend=shown)
+    scale = alt.Scale(domain=list(policies), range=_POLICIES)
+    return alt.Color("policy:N", scale=scale, legend=shown)
 
 
-def _dash(policies: Sequence[str]) -> dict[str, alt.StrokeDash]:
+def _text_colour(policies: Policies) -> alt.Fill:
+    """Return the colours of text beside lines: readable ones, not always the lines' own."""
+    scale = alt.Scale(domain=list(policies), range=_POLICY_TEXT)
+    return alt.Fill("policy:N", scale=scale, legend=None)
+
+
+def _dash(policies: Policies) -> dict[str, alt.StrokeDash]:
     """Return the dashes that tell policies apart once the colours come round again."""
-    n = len(LIGHT_COLOURS)
-    if len(policies) <= n:
+    if not any(colour.turn for colour in policies.values()):
         return {}
-    dashes = [DASHES[i // n % len(DASHES)] for i in range(len(policies))]
+    dashes = [DASHES[colour.turn % len(DASHES)] for colour in policies.values()]
     scale = alt.Scale(domain=list(policies), range=dashes)
     return {"strokeDash": alt.StrokeDash("policy:N", scale=scale, legend=None)}
 
@@ -102,16 +124,16 @@ def _names(
     return named
 
 
-def _policy_names(base: alt.Chart, measure: str, colour: alt.Color, dx: int = 8) -> alt.Chart:
+def _policy_names(base: alt.Chart, measure: str, policies: Policies, dx: int = 8) -> alt.Chart:
     """Return policies' names to the right of their last points; see ``labels.place_names``."""
     ends = base.transform_filter("isValid(datum.label_at)").properties(name="names")
-    return _names(ends, MEASURES[measure], "policy:N", dx, 110, color=colour)
+    return _names(ends, MEASURES[measure], "policy:N", dx, 110, fill=_text_colour(policies))
 
 
-def _bars(base: alt.Chart, title: str, width: float, colour: alt.Color, low: str) -> alt.Chart:
-    """Return vertical bars of 95 % intervals."""
+def _bars(base: alt.Chart, title: str, width: float, colour: alt.Color) -> alt.Chart:
+    """Return vertical bars of 95 % intervals, as far as the axis goes."""
     bars: alt.Chart = base.mark_rule(strokeWidth=width).encode(
-        y=alt.Y(f"{low}:Q", title=title), y2="high:Q", color=colour
+        y=alt.Y("drawn_low:Q", title=title), y2="drawn_high:Q", color=colour
     )
     return bars
 
@@ -122,15 +144,24 @@ def _dots(base: alt.Chart, size: int, opacity: float = 1, **encoding: Any) -> al
     return dots
 
 
+_FORMS = {REGRET: ",.1f", REWARD: ".4f", SHARE: ".1%"}
+_SHORT = {REGRET: "mean regret", REWARD: "mean reward per round", SHARE: "share of OPT"}
+
+
 def _interval_tips(measure: str) -> list[alt.Tooltip]:
-    form = ",.1f" if measure == REGRET else ".4f"
-    name = "mean regret" if measure == REGRET else "mean reward per round"
-    columns = {"value:Q": name, "low:Q": "95 % from", "high:Q": "95 % to"}
-    tips = [alt.Tooltip(column, title=title, format=form) for column, title in columns.items()]
+    columns = {"value:Q": _SHORT[measure], "low:Q": "95 % from", "high:Q": "95 % to"}
+    tips = [
+        alt.Tooltip(column, title=title, format=_FORMS[measure])
+        for column, title in columns.items()
+    ]
     return [alt.Tooltip("policy:N"), *tips]
 
 
-def regret(policies: Sequence[str], measure: str, *, legend: Sequence[str] = ()) -> Layered:
+def _value_axis(measure: str, **more: Any) -> alt.Axis:
+    return alt.Axis(format=".0%", **more) if measure == SHARE else alt.Axis(**more)
+
+
+def regret(policies: Policies, measure: str, *, legend: Sequence[str] = ()) -> Layered:
     """Return mean curves over rounds with 95 % bands, each named where it ends."""
     colour = _colour(policies, legend)
     base = alt.Chart().encode(x=_rounds())
@@ -140,39 +171,39 @@ def regret(policies: Sequence[str], measure: str, *, legend: Sequence[str] = ())
     )
     line = base.mark_line(strokeWidth=2.2).encode(y=value, color=colour, **_dash(policies))
     tips = [alt.Tooltip("round:Q", format=","), *_interval_tips(measure)]
-    touch = _dots(base, 160, opacity=0, y=value, color=colour, tooltip=tips)
-    return _layers(band, line, touch, _policy_names(base, measure, colour))
+    touch = _dots(base, 70, opacity=0, y=value, color=colour, tooltip=tips)
+    return _layers(band, line, touch.properties(name=TOUCH), _policy_names(base, measure, policies))
 
 
-def final(policies: Sequence[str], measure: str, *, legend: Sequence[str] = ()) -> Layered:
+def final(policies: Policies, measure: str) -> Layered:
     """Return each policy's mean at the horizon with its 95 % interval, best on top."""
     order = alt.EncodingSortField("value", order="ascending" if measure == REGRET else "descending")
-    colour = _colour(policies, legend)
+    colour = _colour(policies)
     base = alt.Chart().encode(
         y=alt.Y("policy:N", title=None, sort=order, axis=alt.Axis(labelLimit=150, grid=False)),
     )
-    scale = alt.Scale(zero=measure == REGRET, nice=False)
-    x = alt.X("value:Q", title=MEASURES[measure], scale=scale, axis=alt.Axis(tickCount=4))
+    scale = alt.Scale(zero=measure == REGRET, nice=measure != REGRET)
+    axis = _value_axis(measure, tickCount=4)
+    x = alt.X("value:Q", title=MEASURES[measure], scale=scale, axis=axis)
     bars = base.mark_rule(strokeWidth=2).encode(
-        x=alt.X("low:Q", title=MEASURES[measure]), x2="high:Q", color=colour
+        x=alt.X("drawn_low:Q", title=MEASURES[measure]),
+        x2="drawn_high:Q",
+        color=colour,
     )
     dots = _dots(base, 90, x=x, color=colour, tooltip=_interval_tips(measure))
-    text = base.mark_text(align="left", dx=9).encode(x=alt.X("high:Q"), text="label:N")
+    text = base.mark_text(align="left", dx=9).encode(x=alt.X("drawn_high:Q"), text="label:N")
     return _layers(bars, dots, text)
 
 
-def loglog(
-    policies: Sequence[str], horizons: Sequence[int], *, legend: Sequence[str] = ()
-) -> Layered:
+def loglog(policies: Policies, horizons: Sequence[int], *, legend: Sequence[str] = ()) -> Layered:
     """Return mean regret at each horizon on log scales, with fitted lines and Table 1's slope."""
-    low, high = min(horizons), max(horizons)
-    room = (high / low) ** 0.04
-    x_scale = alt.Scale(type="log", domain=[low / room, high * room], nice=False)
+    # Room in pixels, not in rounds: the names beside the lines must not move as the plot shrinks.
+    x_scale = alt.Scale(type="log", nice=False, padding=EDGE_PADDING)
     x = _thousands("horizon T (rounds)", "T:Q", scale=x_scale, axis={"values": list(horizons)})
     title = MEASURES[REGRET]
     axis = alt.Axis(format=",", tickCount=3)
     y = alt.Y("value:Q", title=title, scale=alt.Scale(type="log"), axis=axis)
-    colour = _colour(policies, legend)
+    colour, text = _colour(policies, legend), _text_colour(policies)
     base = alt.Chart().encode(x=x)
     means = base.transform_filter("datum.kind == 'mean'")
     tips = [alt.Tooltip("T:Q", format=","), *_interval_tips(REGRET)]
@@ -184,31 +215,46 @@ def loglog(
     return _layers(
         guide.encode(y=y, detail="label:N"),
         fits.mark_line(strokeWidth=1.8).encode(y=y, color=colour, **_dash(policies)),
-        _bars(means, title, 1.5, colour, "drawn_low"),
-        _dots(means, 60, y=y, color=colour, tooltip=tips),
-        _names(slopes.properties(name="names"), title, "label:N", 14, 150, color=colour),
+        _bars(means, title, 1.5, colour),
+        _dots(means, 60, y=y, color=colour, tooltip=tips).properties(name=TOUCH),
+        _names(slopes.properties(name="names"), title, "label:N", 14, 150, fill=text),
         _names(promised.properties(name="names_of_table_1"), title, "label:N", 14, 150),
     )
 
 
-def lam(
-    policies: Sequence[str], measure: str, values: Sequence[float], *, legend: Sequence[str] = ()
+def across(
+    policies: Policies,
+    measure: str,
+    column: str,
+    values: Sequence[float],
+    *,
+    legend: Sequence[str] = (),
 ) -> Layered:
-    """Return means at one horizon across the evolution rate, with 95 % bars."""
-    wide = min(values) > 0 and max(values) >= 10 * min(values)
-    scale = alt.Scale(type="log", nice=False, padding=LAM_PADDING)
-    if not wide:
-        scale = alt.Scale(type="linear", zero=False, nice=False, padding=LAM_PADDING)
-    axis = alt.Axis(values=list(values) if len(values) <= 8 else alt.Undefined, format="~g")
+    """Return means over a column of numbers such as lam, with 95 % bars."""
+    scale = alt.Scale(type="log", nice=False, padding=EDGE_PADDING)
+    if not is_wide(values):
+        scale = alt.Scale(type="linear", zero=False, nice=False, padding=EDGE_PADDING)
+    axis: dict[str, Any] = {"values": list(values)} if len(values) <= 8 else {}
+    title = TITLES.get(column, column)
+
+    def x(name: str) -> alt.X:
+        if max(values) <= 1:
+            return alt.X(name, title=title, scale=scale, axis=alt.Axis(**axis, format=".3~g"))
+        return _thousands(title, name, scale=scale, axis=axis)
+
     colour = _colour(policies, legend)
-    base = alt.Chart().encode(x=alt.X("lam:Q", title="evolution rate lam", scale=scale, axis=axis))
-    value = alt.Y("value:Q", title=MEASURES[measure], scale=alt.Scale(nice=True))
-    tips = [alt.Tooltip("lam:Q", format="~g"), *_interval_tips(measure)]
+    base = alt.Chart().encode(x=x("drawn_at:Q"))
+    ends = alt.Chart().encode(x=x(f"{column}:Q"))
+    heights = alt.Scale(nice=True)
+    if measure == SHARE:  # nothing beyond 100 % but rounding: no tick above it
+        heights = alt.Scale(nice=False, zero=False, padding=8)
+    value = alt.Y("value:Q", title=MEASURES[measure], scale=heights, axis=_value_axis(measure))
+    tips = [alt.Tooltip(f"{column}:Q", title=title, format=".4~g"), *_interval_tips(measure)]
     return _layers(
-        _bars(base, MEASURES[measure], 1.5, colour, "low"),
+        _bars(base, MEASURES[measure], 1.5, colour),
         base.mark_line(strokeWidth=2).encode(y=value, color=colour, **_dash(policies)),
-        _dots(base, 60, y=value, color=colour, tooltip=tips),
-        _policy_names(base, measure, colour, dx=LAM_PADDING + 6),
+        _dots(base, 60, y=value, color=colour, tooltip=tips).properties(name=TOUCH),
+        _policy_names(ends, measure, policies, dx=EDGE_PADDING + 14),
     )
 
 
@@ -216,7 +262,7 @@ def state() -> Layered:
     """Return the state over rounds of one cell: mean of each bin, and its range there."""
     base = alt.Chart().transform_calculate(what="'state'").encode(x=_rounds())
     title = "state q (mean and range)"
-    colour = alt.Color("what:N", legend=None)  # the theme's first colour
+    colour = alt.Color("what:N", scale=alt.Scale(range=_STATE), legend=None)
     band = base.mark_area(opacity=0.25).encode(
         y=alt.Y("lowest:Q", title=title), y2="highest:Q", color=colour
     )
@@ -229,20 +275,27 @@ def state() -> Layered:
         alt.Tooltip("highest:Q", format=".3f"),
     ]
     line = base.mark_line(strokeWidth=1.8).encode(y=y, color=colour)
-    return _layers(band, line, _dots(base, 120, opacity=0, y=y, tooltip=tips))
+    touch = _dots(base, 60, opacity=0, y=y, color=colour, tooltip=tips).properties(name=TOUCH)
+    return _layers(band, line, touch)
 
 
-def arms(names: Sequence[str]) -> alt.Chart:
-    """Return the arms one cell pulled over rounds: their shares of each bin."""
-    axis = alt.Axis(format=".0%", minExtent=AXIS_WIDTH)
+def arms(names: Sequence[str], width: int | None = None) -> alt.Chart:
+    """Return the arms one cell pulled over rounds: their shares of each bin.
+
+    ``width`` is the plot's, if known: as many names stand side by side as fit.
+    """
     legend = alt.Legend(title=None, orient="top")
+    if width is not None:
+        legend.columns = max(width // (7 * max(map(len, names)) + 30), 1)
+    axis = alt.Axis(format=".0%", minExtent=AXIS_WIDTH)
+    fills = alt.Scale(domain=list(names), range=_ARMS)
     chart: alt.Chart = (
         alt.Chart()
         .mark_area(interpolate="step-after", opacity=0.9)
         .encode(
             x=_rounds(),
             y=alt.Y("share:Q", title="share of pulls", stack="normalize", axis=axis),
-            color=alt.Color("arm:N", scale=alt.Scale(domain=list(names)), legend=legend),
+            color=alt.Color("arm:N", scale=fills, legend=legend),
             order=alt.Order("position:Q"),
             tooltip=[
                 alt.Tooltip("arm:N"),
@@ -254,21 +307,25 @@ def arms(names: Sequence[str]) -> alt.Chart:
     return chart
 
 
-def gap(horizons: Sequence[int]) -> Layered:
-    """Return the proven gap of each benchmark to the optimum, as a share of the upper bound."""
-    scale = alt.Scale(type="log", domainMin=1e-12, nice=False)
+def gap(horizons: Sequence[int], least: float) -> Layered:
+    """Return the proven gap of each benchmark to the optimum, as a share of the upper bound.
+
+    ``least`` is the least gap: the axis starts a decade below it.
+    """
+    scale = alt.Scale(type="log", domainMin=least / 10, nice=False)
     axis = alt.Axis(format=".0e", tickCount=6)
     title = "proven gap / upper bound (1e-12 stands for less)"
-    rounds = alt.Scale(domain=[f"{horizon:,}" for horizon in horizons])
+    names = [f"{horizon:,}" for horizon in horizons]
+    rounds, shades = alt.Scale(domain=names), alt.Scale(domain=names, range=_HORIZONS)
     dots = _dots(
         alt.Chart(),
         80,
         x=alt.X("drawn_gap:Q", title=title, scale=scale, axis=axis),
-        y=alt.Y("environment:N", title=None, sort=None, axis=alt.Axis(labelLimit=220)),
+        y=alt.Y("panel:N", title=None, sort=None, axis=alt.Axis(labelLimit=220)),
         yOffset=alt.YOffset("rounds:N", scale=rounds),
-        color=alt.Color("rounds:N", scale=rounds, legend=alt.Legend(title="T")),
+        color=alt.Color("rounds:N", scale=shades, legend=alt.Legend(title="T")),
         tooltip=[
-            alt.Tooltip("environment:N"),
+            alt.Tooltip("panel:N", title="setting"),
             alt.Tooltip("T:Q", format=","),
             alt.Tooltip("value:Q", title="benchmark", format=",.2f"),
             alt.Tooltip("upper_bound:Q", title="upper bound", format=",.2f"),

@@ -1,33 +1,36 @@
 """The interactive charts of the page: definitions, rows packed small, and text alternatives."""
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 import altair as alt
 
+from bdes_framework.experiment.pooling import HORIZON
 from bdes_framework.report import charts
 from bdes_framework.report.data import (
     MAX_POINTS,
     REGRET,
-    Panel,
+    REWARD,
+    SHARE,
     RunData,
+    Setting,
+    across_rows,
+    axis_of,
     curve_rows,
     final_rows,
-    gap_rows,
-    lam_rows,
     loglog_rows,
 )
-from bdes_framework.report.labels import Row, grouped, place_names
+from bdes_framework.report.labels import LEAST_OF_LOG, Row, clipped, grouped, place_names
 from bdes_framework.report.slopes import SlopeFit
 from bdes_framework.report.trajectories import Trajectory
 
 MAX_CURVE_POINTS = 40_000
 MIN_POINTS = 12
 MAX_ALT = 600
-MAX_GAPS = 60
-MAX_FAMILIES = 200
+MAX_SETTINGS = 600
 
 Option = dict[str, Any]
 """One entry of a figure's picker: its label, and the charts it shows."""
@@ -44,7 +47,14 @@ _ZOOM = {
     },
     "bind": "scales",
 }
+_HOVER = {
+    "name": "hover",
+    "select": {"type": "point", "nearest": True, "on": "pointerover", "clear": "pointerout"},
+}
+"""The point nearest to the pointer is shown, and its values: nobody hits a line."""
+
 _POLICY = ("policy", "policy")
+_DRAWN = ("drawn_low", "drawn_high")
 _INTERVAL = [("value", "mean"), ("low", "95 % from"), ("high", "95 % to")]
 
 
@@ -66,20 +76,18 @@ class Figures:
         self._known: dict[str, int] = {}
         self._strings: dict[str, dict[str, int]] = {}
         n_policies = max(len(self._policies), 1)
-        max_panels = MAX_CURVE_POINTS // (MIN_POINTS * n_policies)
-        panels = data.panels()[:max_panels]
-        self.left_out = len(data.panels()) - len(panels)
-        n_curves = max(len(panels) * n_policies, 1)
+        max_settings = MAX_CURVE_POINTS // (MIN_POINTS * n_policies)
+        settings = data.settings()[:max_settings]
+        self.left_out = len(data.settings()) - len(settings)
+        n_curves = max(len(settings) * n_policies, 1)
         points = max(MIN_POINTS, min(MAX_POINTS, MAX_CURVE_POINTS // n_curves))
-        max_environments = MAX_CURVE_POINTS // (n_policies * max(len(data.horizons), 1))
-        fitted = [e for e in data.environment_names if any(place == e for place, _ in fits)]
+        max_families = MAX_CURVE_POINTS // (n_policies * max(len(data.horizons), 1))
+        fitted = list(dict.fromkeys(family for family, _ in fits))
         self.options: dict[str, list[Option]] = {
-            "final": [self._final(panel) for panel in panels],
-            "regret": [self._regret(panel, points) for panel in panels],
-            "loglog": [self._loglog(name, fits) for name in fitted[:max_environments]],
-            "lam": self._lam(),
+            "share": self._share(),
+            "regret": [self._regret(setting, points) for setting in settings],
+            "loglog": [self._loglog(family, fits) for family in fitted[:max_families]],
             "path": [self._path(trajectory) for trajectory in trajectories],
-            "gap": self._gap(),
         }
 
     def script_data(self) -> dict[str, Any]:
@@ -88,94 +96,95 @@ class Figures:
             "figures": self.options,
             "specs": self._specs,
             "strings": {name: list(known) for name, known in self._strings.items()},
-            "policies": self._policies,
-            "themes": {name: charts.theme(name) for name in ("light", "dark")},
+            **self._data.dimensions.script_data(),
+            "split": self._data.table.by[0] if self._data.table.by else None,
+            "file": re.sub(r"[^\w-]+", "-", self._data.run.name)[:60].strip("-") or "run",
+            "policies": list(self._policies),
+            "leastOfLog": LEAST_OF_LOG,
+            "themes": {
+                name: charts.theme(name, list(self._policies.values()))
+                for name in ("light", "dark")
+            },
         }
 
     # -- one method per figure --------------------------------------------------------------
 
-    def _final(self, panel: Panel) -> Option:
-        name = self._data.panel_name(panel.environment, panel.horizon)
+    def _share(self) -> list[Option]:
+        """Return the charts of what the ranked table has: across lam, or a dot per policy."""
+        data, axis = self._data, axis_of(self._data)
+        settings = data.settings()[:MAX_SETTINGS]
+        if axis is None:
+            return [self._dots(setting) for setting in settings]
+        rows = across_rows(data, settings, axis, data.measure)
+        panels = grouped(rows, itemgetter("panel"))
+        return [self._across(name, axis, own) for name, own in panels.items()]
+
+    def _across(self, name: str, axis: str, rows: list[Row]) -> Option:
+        measure = self._data.measure
+        values = sorted({row[axis] for row in rows})
+        part = self._part(
+            f"across {values}",
+            lambda: charts.across(self._policies, measure, axis, values).properties(height=300),
+            place_names(rows, x=axis, zero=measure != SHARE),
+            [_POLICY, (axis, axis), *_INTERVAL],
+            f"{charts.MEASURES[measure]} across {axis}: {name}.",
+            also=("label_at", "drawn_at", "setting", *_DRAWN),
+        )
+        return _option(name, part, settings=sorted({row["setting"] for row in rows}))
+
+    def _dots(self, setting: Setting) -> Option:
+        name, measure = self._data.name_of(setting), self._data.measure
         height = 30 * len(self._policies)
         part = self._part(
-            f"final {panel.measure}",
-            lambda: charts.final(self._policies, panel.measure).properties(height=height),
-            final_rows(self._data, panel),
+            "dots",
+            lambda: charts.final(self._policies, measure).properties(height=height),
+            final_rows(self._data, setting, measure),
             [_POLICY, *_INTERVAL],
-            f"Each policy at the horizon on {name}.",
+            f"{charts.MEASURES[measure]} of each policy: {name}.",
+            also=_DRAWN,
             zoom=False,
         )
-        return _option(name, part)
+        return _option(name, part, settings=[self._data.dimensions.index(setting)])
 
-    def _regret(self, panel: Panel, points: int) -> Option:
-        name = self._data.panel_name(panel.environment, panel.horizon)
-        ends = ", ".join(f"{r['policy']} {r['label']}" for r in final_rows(self._data, panel))
+    def _regret(self, setting: Setting, points: int) -> Option:
+        data, name = self._data, self._data.name_of(setting)
+        measure = REGRET if data.has_regret(setting) else REWARD
+        ends = ", ".join(f"{r['policy']} {r['label']}" for r in final_rows(data, setting, measure))
         part = self._part(
-            f"regret {panel.measure}",
-            lambda: charts.regret(self._policies, panel.measure).properties(height=320),
-            place_names(curve_rows(self._data, panel, points)),
+            f"regret {measure}",
+            lambda: charts.regret(self._policies, measure).properties(height=280),
+            place_names(curve_rows(data, setting, measure, points)),
             [_POLICY, ("round", "round"), *_INTERVAL],
-            f"{charts.MEASURES[panel.measure]} over rounds on {name}. At the end: {ends}.",
-            also=("label_at",),
+            f"{charts.MEASURES[measure]} over rounds: {name}. At the end: {ends}.",
+            also=("label_at", "label_log"),
         )
-        return _option(name, part)
+        return _option(name, part, settings=[data.dimensions.index(setting)])
 
-    def _loglog(self, environment: str, fits: Fits) -> Option:
-        data, name = self._data, self._data.environment_names[environment]
+    def _loglog(self, family: str, fits: Fits) -> Option:
+        data = self._data
         slopes = ", ".join(
             f"{data.policy_names[policy]} {fit.slope:.2f}"
             for (place, policy), fit in fits.items()
-            if place == environment
+            if place == family
         )
         part = self._part(
             "loglog",
-            lambda: charts.loglog(self._policies, data.horizons).properties(height=340),
-            loglog_rows(data, environment, fits, self._policies),
+            lambda: charts.loglog(self._policies, data.horizons).properties(height=300),
+            loglog_rows(data, family, fits, self._policies),
             [_POLICY, ("T", "T"), *_INTERVAL],
-            f"{charts.MEASURES[REGRET]} against T on log scales, on {name}. Slopes: {slopes}.",
-            also=("kind", "drawn_low", "label", "label_at"),
+            f"{charts.MEASURES[REGRET]} against T on log scales: {family}. Slopes: {slopes}.",
+            also=("kind", "label", "label_at", *_DRAWN),
             kinds=["mean"],
         )
-        return _option(name, part)
-
-    def _lam(self) -> list[Option]:
-        groups = grouped(lam_rows(self._data), itemgetter("family", "horizon", "measure"))
-        return [self._lam_option(rows) for rows in list(groups.values())[:MAX_FAMILIES]]
-
-    def _lam_option(self, rows: list[Row]) -> Option:
-        values, measure = sorted({row["lam"] for row in rows}), rows[0]["measure"]
-        name = f"{rows[0]['family']}, T = {rows[0]['horizon']:,}"
-        part = self._part(
-            f"lam {measure} {values}",
-            lambda: charts.lam(self._policies, measure, values).properties(height=300),
-            place_names(rows, "family", "lam"),
-            [_POLICY, ("lam", "lam"), *_INTERVAL],
-            f"{charts.MEASURES[measure]} across lam on {name}.",
-            also=("label_at",),
-        )
-        return _option(name, part)
-
-    def _gap(self) -> list[Option]:
-        rows = gap_rows(self._data)[:MAX_GAPS]
-        if not rows:
-            return []
-        fields = [("environment", "environment"), ("T", "T"), ("value", "benchmark")]
-        part = self._part(
-            "gap",
-            lambda: charts.gap(self._data.horizons).properties(height=18 * len(rows)),
-            rows,
-            [*fields, ("upper_bound", "upper bound"), ("gap", "gap")],
-            f"The proven gap of {len(rows)} benchmarks, as a share of the upper bound; the"
-            f" widest is {max(row['gap'] for row in rows):.1e}.",
-            also=("rounds", "drawn_gap"),
-            zoom=False,
-        )
-        return [_option("all", part)]
+        same = [s for s in data.settings() if data.name_of(s, (HORIZON,)) == family]
+        return _option(family, part, settings=list(map(data.dimensions.index, same)))
 
     def _path(self, path: Trajectory) -> Option:
-        name = self._data.cell_name(path.environment, path.policy, path.horizon)
-        if path.replication:
-            name += f", replication {path.replication}"
+        setting = self._data.setting_of(path.environment, path.horizon)
+        name = f"{self._data.policy_names[path.policy]}: {self._data.name_of(setting)}"
+        if len(setting.variants) > 1:
+            instance = self._data.run.variants[path.environment, path.horizon].instance
+            name += f", instance {clipped(instance, 40)}"
         parts = []
         if path.states:
             bins = [("round", "from round"), ("until", "to round"), ("state", "mean state")]
@@ -197,7 +206,13 @@ class Figures:
             also=("position",),
             zoom=False,
         )
-        return _option(name, *parts, arms)
+        return _option(
+            name,
+            *parts,
+            arms,
+            settings=[self._data.dimensions.index(setting)],
+            policy=list(self._policies).index(self._data.policy_names[path.policy]),
+        )
 
     # -- packing ----------------------------------------------------------------------------
 
@@ -243,6 +258,8 @@ class Figures:
                 spec["layer"][0]["params"] = [_ZOOM]
                 for layer in spec["layer"]:  # names stand beside the plot, lines stay inside
                     layer["mark"]["clip"] = layer["mark"]["type"] != "text"
+                    if layer.get("name") == charts.TOUCH:
+                        _show_nearest(layer)
             self._known[key] = len(self._specs)
             self._specs.append(spec)
         return self._known[key]
@@ -257,5 +274,17 @@ class Figures:
         return value
 
 
-def _option(label: str, *parts: dict[str, Any]) -> Option:
-    return {"label": label, "parts": list(parts)}
+def _show_nearest(layer: dict[str, Any]) -> None:
+    """Make the point nearest to the pointer visible, or larger if it is visible."""
+    layer["params"] = [_HOVER]
+    nearest = {"param": "hover", "empty": False}
+    visible = layer["mark"].get("opacity", 1) > 0
+    channel, usual, shown = ("size", layer["mark"]["size"], 150) if visible else ("opacity", 0, 1)
+    layer["encoding"][channel] = {"condition": {**nearest, "value": shown}, "value": usual}
+
+
+def _option(
+    label: str, *parts: dict[str, Any], settings: Sequence[int], policy: int | None = None
+) -> Option:
+    """Return an entry; the filter must let one of its settings pass, and its policy."""
+    return {"label": label, "parts": list(parts), "settings": settings, "policy": policy}

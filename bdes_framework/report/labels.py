@@ -1,7 +1,7 @@
 """Labels of charts and tables: other people's text made safe and short, and where it is placed."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -18,6 +18,13 @@ MAX_TEXT = 200
 
 LABEL_HEIGHT = 13 / 260
 """The height of a line of text as a share of a chart's."""
+
+
+MAX_SPREAD, MAX_STEP = 0.04, 0.008
+"""How far bars at one place are moved apart at most, all and two, as shares of a chart's width."""
+
+LEAST_OF_LOG = 1e-6
+"""The least share of the largest value that a logarithmic axis has."""
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
@@ -73,23 +80,63 @@ def clipped(text: str, limit: int = MAX_TEXT) -> str:
     return line if len(line) <= limit and len(text) <= 2 * limit else line[: limit - 1] + "…"
 
 
-def place_names(rows: list[Row], by: str = "environment", x: str = "round") -> list[Row]:
+def place_names(
+    rows: list[Row], by: str = "panel", x: str = "round", *, zero: bool = True
+) -> list[Row]:
     """Set ``label_at`` of each policy's last row: the height of its name beside the chart.
 
-    ``by`` is the column that tells panels apart, ``x`` the one on the horizontal axis.
+    ``by`` is the column that tells panels apart, ``x`` the one on the horizontal axis, ``zero``
+    whether the vertical axis has one. ``label_log`` is the height on a logarithmic axis.
     """
     for panel in grouped(rows, itemgetter(by)).values():
         lines = grouped(panel, itemgetter("policy")).values()
-        ends = [row[end] for row in panel for end in ("low", "high")]
-        spread_labels([max(line, key=itemgetter(x)) for line in lines], min(*ends, 0.0), max(ends))
+        last = [max(line, key=itemgetter(x)) for line in lines]
+        drawn = "drawn_" if "drawn_low" in panel[0] else ""
+        ends = [row[drawn + end] for row in panel for end in ("low", "high")]
+        spread_labels(last, min(*ends, 0.0) if zero else min(ends), max(ends))
+        least = max(0.0, LEAST_OF_LOG * max(row["value"] for row in panel))
+        positive = [row for row in panel if row["value"] > least]
+        above = [row for row in last if row["value"] > least]
+        if above:
+            lows = [max(row["low"], row["value"] / 20) for row in positive]
+            highs = [row["high"] for row in positive]
+            spread_labels(above, min(lows), max(highs), log=True, column="label_log")
     return rows
 
 
-def spread_labels(ends: Sequence[Row], lowest: float, highest: float, *, log: bool = False) -> None:
-    """Set ``label_at`` of rows to the position nearest to their value; see :func:`spread`."""
+def is_wide(values: Collection[float]) -> bool:
+    """Return whether numbers belong on a logarithmic axis: positive, and tenfold apart."""
+    return min(values) > 0 and max(values) >= 10 * min(values)
+
+
+def place_bars(rows: list[Row], x: str, policies: Sequence[str]) -> list[Row]:
+    """Set ``drawn_at`` of rows: ``x``, moved a little, lest policies' bars cover each other."""
+    if not rows:
+        return rows
+    values = {row[x] for row in rows}
+    low, high = min(values), max(values)
+    step = min(MAX_SPREAD / max(len(policies) - 1, 1), MAX_STEP)
+    for row in rows:
+        offset = step * (policies.index(row["policy"]) - (len(policies) - 1) / 2)
+        if is_wide(values):
+            row["drawn_at"] = row[x] * (high / low) ** offset
+        else:
+            row["drawn_at"] = row[x] + offset * (high - low)
+    return rows
+
+
+def spread_labels(
+    ends: Sequence[Row],
+    lowest: float,
+    highest: float,
+    *,
+    log: bool = False,
+    column: str = "label_at",
+) -> None:
+    """Set a column of rows to the position nearest to their value; see :func:`spread`."""
     heights = spread([row["value"] for row in ends], lowest, highest, log=log)
     for row, height in zip(ends, heights, strict=True):
-        row["label_at"] = height
+        row[column] = height
 
 
 def spread(

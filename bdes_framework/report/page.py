@@ -4,7 +4,7 @@ import base64
 import hashlib
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -15,13 +15,13 @@ import jinja2
 import vl_convert
 from attrs import frozen
 
+from bdes_framework._internal.colours import Colour
 from bdes_framework._internal.files import replace_text
 from bdes_framework._version import __version__
 from bdes_framework.errors import BdesError
 from bdes_framework.experiment.file import Experiment
-from bdes_framework.experiment.summary import beaten_benchmarks
 from bdes_framework.report import tables
-from bdes_framework.report.data import RunData
+from bdes_framework.report.data import SHARE, RunData
 from bdes_framework.report.figures import Figures
 from bdes_framework.report.labels import clipped
 from bdes_framework.report.slopes import fit_slopes
@@ -31,16 +31,13 @@ MARK = '<meta name="generator" content="bdes-framework report">'
 """A line near the beginning of every report; a file without it is somebody else's."""
 
 _SECTIONS = {
-    "run": "What was run",
-    "won": "Who won",
-    "growth": "",
-    "lam": "Across lam",
+    "won": "Results",
+    "share": "Share of OPT",
+    "growth": "Over time",
+    "horizons": "How regret grows with the horizon",
     "paths": "States and arms",
-    "gap": "The benchmark",
-    "diagnostics": "Diagnostics",
-    "failures": "Failures",
+    "details": "Details",
 }
-_SECTIONS_WITHOUT_RESULTS = {name: _SECTIONS[name] for name in ("run", "failures")}
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("bdes_framework.report", "assets"),
@@ -75,18 +72,25 @@ def report_page(
     if settings.paths:
         paths = replay_trajectories(
             data,
-            first_cells(settings.paths),
+            first_cells(data, settings.paths),
             experiment=settings.experiment,
             seconds=settings.seconds,
             on_cell=lambda done, total: on_step("playing cells again", done, total),
         )
     on_step("reading curves", 0, 1)
-    fits = fit_slopes(data.cells)
+    fits = fit_slopes(data.regret_draws())
     figures = Figures(data, fits, paths.found)
     on_step("putting the page together", 0, 1)
-    has_panels, has_regret = bool(data.panels()), tables.has_regret(data)
-    over_time = "Regret over time" if has_regret else "Reward over time"
-    style, script, vega = _asset("report.css"), _asset("report.js"), vega_script()
+    has_results, has_regret = bool(data.settings()), tables.has_regret(data)
+    slopes = tables.slope_table(data, fits)
+    absent = {"horizons": not slopes.rows}
+    sections = {
+        name: "Reward" if name == "share" and data.measure != SHARE else title
+        for name, title in _SECTIONS.items()
+        if name == "details" or (has_results and not absent.get(name))
+    }
+    style = _asset("report.css") + _colours(list(data.policies.values()))
+    script, vega = _asset("report.js"), vega_script()
     return _TEMPLATES.get_template("report.html").render(
         data=data,
         version=__version__,
@@ -97,23 +101,39 @@ def report_page(
         script=script,
         vega=vega,
         script_data=figures.script_data(),
-        sections=_SECTIONS | {"growth": over_time} if has_panels else _SECTIONS_WITHOUT_RESULTS,
-        headline=tables.headline(data),
-        has_panels=has_panels,
+        sections=sections,
+        dimensions=data.dimensions.dimensions,
+        gap_sentence=tables.gap_sentence(data),
+        interval_words=tables.interval_words(data),
+        counts=tables.counts(data),
+        answers=tables.answers(data),
+        has_results=has_results,
         has_regret=has_regret,
         facts=tables.facts(data),
         command=_command(settings),
         experiment=_experiment_text(data, settings.experiment),
         run_tables=tables.run_tables(data),
         figures=figures,
-        standings=tables.standings_table(data),
-        beaten=[data.environment_names[label] for label in beaten_benchmarks(data.results)],
-        slopes=tables.slope_table(data, fits),
+        every_setting=tables.settings_table(data),
+        slopes=slopes,
         not_replayed=paths.reasons,
         gaps=tables.gap_table(data),
         diagnostics=tables.diagnostics_table(data),
         failures=tables.failure_table(data),
     )
+
+
+def _colours(policies: Sequence[Colour]) -> str:
+    """Return the classes that give swatches the colours of policies."""
+    dashed = [
+        f".c{i}{{border-top-style:dashed}}" for i, colour in enumerate(policies) if colour.turn
+    ]
+    light, dark = (
+        "".join(f".c{i}{{color:{colour.line(theme)}}}" for i, colour in enumerate(policies))
+        for theme in ("light", "dark")
+    )
+    on_dark = f"@media screen and (prefers-color-scheme:dark){{{dark}}}"
+    return light + "".join(dashed) + on_dark
 
 
 def _experiment_text(data: RunData, given: Experiment | Path | None) -> str:
@@ -126,8 +146,8 @@ def _experiment_text(data: RunData, given: Experiment | Path | None) -> str:
 
 def _command(settings: Settings) -> str:
     """Return the command that makes the run; an absolute path is cut to the file's name."""
-    given = settings.experiment or Path("experiment.toml")
-    name = given.file if isinstance(given, Experiment) else given
+    given = settings.experiment
+    name = (given.file if isinstance(given, Experiment) else given) or Path("experiment.toml")
     shown = name.name if name.is_absolute() else str(name)
     return f"bdes run {shlex.quote(shown)}"
 

@@ -1,12 +1,15 @@
 """Growth of regret with the horizon: fitted log-log slopes, and rates of the paper's Table 1."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from attrs import frozen
 
-from bdes_framework.experiment.summary import CellSummary, loglog_line
+from bdes_framework.experiment.summary import loglog_line
+
+Key = TypeVar("Key", bound=Hashable)
 
 _RESAMPLES = 1000
 
@@ -15,8 +18,8 @@ _RESAMPLES = 1000
 class SlopeFit:
     """The log-log line through a policy's mean regret over horizons, by least squares.
 
-    ``low`` and ``high`` are a 95 % bootstrap interval of the slope over replications, None with
-    fewer than three that finished at every horizon; ``horizons`` have positive mean regret.
+    ``low`` and ``high`` are a 95 % bootstrap interval of the slope over draws, None with fewer than
+    three that finished at every horizon; ``horizons`` have positive mean regret.
     """
 
     slope: float
@@ -30,18 +33,18 @@ class SlopeFit:
         return math.exp(self.intercept + self.slope * math.log(horizon))
 
 
-def fit_slopes(cells: Sequence[CellSummary]) -> dict[tuple[str, str], SlopeFit]:
-    """Return a fit by environment and policy, where two horizons have positive mean regret."""
-    groups: dict[tuple[str, str], dict[int, dict[int, float]]] = {}
-    for cell in cells:
-        if cell.regret is not None:
-            by_horizon = groups.setdefault((cell.environment, cell.policy), {})
-            by_horizon.setdefault(cell.horizon, {})[cell.replication] = cell.regret
-    fits = {key: _fit(by_horizon) for key, by_horizon in groups.items()}
+def fit_slopes(
+    regrets: Mapping[Key, Mapping[int, Mapping[Hashable, float]]],
+) -> dict[Key, SlopeFit]:
+    """Return a fit by the same keys, where two horizons have positive mean regret.
+
+    ``regrets`` are by horizon and draw: an instance, or a replication of the only one.
+    """
+    fits = {key: _fit(by_horizon) for key, by_horizon in regrets.items()}
     return {key: fit for key, fit in fits.items() if fit is not None}
 
 
-def _fit(by_horizon: dict[int, dict[int, float]]) -> SlopeFit | None:
+def _fit(by_horizon: Mapping[int, Mapping[Hashable, float]]) -> SlopeFit | None:
     means = {t: sum(values.values()) / len(values) for t, values in sorted(by_horizon.items())}
     horizons = tuple(t for t, mean in means.items() if mean > 0)
     if len(horizons) < 2:
@@ -52,10 +55,10 @@ def _fit(by_horizon: dict[int, dict[int, float]]) -> SlopeFit | None:
 
 
 def _interval(
-    horizons: Sequence[int], columns: Sequence[dict[int, float]]
+    horizons: Sequence[int], columns: Sequence[Mapping[Hashable, float]]
 ) -> tuple[float | None, float | None]:
-    """Bootstrap over replications, whole rows at a time: horizons share their random draws."""
-    shared = sorted(set.intersection(*(set(column) for column in columns)))
+    """Bootstrap over draws, whole rows at a time: horizons share their instances and luck."""
+    shared = [draw for draw in columns[0] if all(draw in column for column in columns)]
     if len(shared) < 3:
         return None, None
     regret = np.array([[column[k] for column in columns] for k in shared])

@@ -14,7 +14,7 @@ from bdes_framework.experiment.cell import Cell
 from bdes_framework.experiment.file import Experiment
 from bdes_framework.experiment.replay import ReplayError, experiment_of, replay_cell
 from bdes_framework.experiment.reuse import code_changes
-from bdes_framework.report.data import RunData
+from bdes_framework.report.data import RunData, Setting
 from bdes_framework.report.labels import Row
 from bdes_framework.simulation.loop import Trace
 
@@ -82,24 +82,31 @@ def replay_trajectories(
             trajectories.reasons.append(f"{left} more cells were not played again: time was up")
             break
         on_cell(done, len(chosen))
-        edges = _edges(cell.horizon)
+        edges = bin_edges(cell.horizon)
         try:
             trace = replay_cell(loaded, cell, stored[_place(cell)], edges[1:])
         except ReplayError as error:
-            name = data.cell_name(cell.environment.label, cell.policy.label, cell.horizon)
+            name = f"{cell.policy.label} on {cell.environment.label}, T = {cell.horizon:,}"
             trajectories.reasons.append(f"{name}: {error}")
         else:
-            arms, names = _arm_rows(trace, edges)
-            states = _state_rows(trace, edges)
+            arms, names = arm_rows(trace, edges)
+            states = state_rows(trace, edges)
             trajectories.found.append(Trajectory(*_place(cell), states, arms, names))
     return trajectories
 
 
-def first_cells(limit: int) -> Callable[[Sequence[Cell]], Sequence[Cell]]:
-    """Return a function that selects at most ``limit`` cells, first replications first."""
+def first_cells(data: RunData, limit: int) -> Callable[[Sequence[Cell]], Sequence[Cell]]:
+    """Return a function that selects at most ``limit`` cells, long horizons first.
+
+    One of each setting and policy: the first replication of the first instance.
+    """
 
     def choose(cells: Sequence[Cell]) -> Sequence[Cell]:
-        return sorted(cells, key=lambda cell: (cell.replication, -cell.horizon))[:limit]
+        firsts: dict[tuple[Setting, str], Cell] = {}
+        for cell in sorted(cells, key=lambda cell: (cell.replication, -cell.horizon)):
+            setting = data.setting_of(cell.environment.label, cell.horizon)
+            firsts.setdefault((setting, cell.policy.label), cell)
+        return list(firsts.values())[:limit]
 
     return choose
 
@@ -108,12 +115,12 @@ def _place(cell: Cell) -> tuple[str, str, int, int]:
     return cell.environment.label, cell.policy.label, cell.horizon, cell.replication
 
 
-def _edges(horizon: int) -> IntArray:
+def bin_edges(horizon: int) -> IntArray:
     """Return the ends of bins of rounds, from 0 to the horizon."""
     return np.unique(np.rint(np.linspace(0, horizon, min(BINS, horizon) + 1)).astype(np.int64))
 
 
-def _state_rows(trace: Trace, edges: IntArray) -> list[Row]:
+def state_rows(trace: Trace, edges: IntArray) -> list[Row]:
     """Return the mean state of each bin and its range; empty if the environment has no state."""
     if trace.cumulative_states is None or trace.states is None:
         return []
@@ -132,7 +139,7 @@ def _state_rows(trace: Trace, edges: IntArray) -> list[Row]:
     return [*rows, {**rows[-1], "round": trace.horizon}]  # the last bin, up to its end
 
 
-def _arm_rows(trace: Trace, edges: IntArray) -> tuple[list[Row], list[str]]:
+def arm_rows(trace: Trace, edges: IntArray) -> tuple[list[Row], list[str]]:
     """Return the share of each arm in each bin; all but the most pulled are put together."""
     assert trace.arms is not None
     shown = np.argsort(-trace.counts, kind="stable")[:MAX_ARMS_SHOWN]

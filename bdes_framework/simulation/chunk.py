@@ -66,7 +66,7 @@ class ChunkPlayer:
         try:
             policy.play(world, chunk)
         except BaseException as error:
-            _note_rounds(error, f"rounds {start} to {start + chunk.arms.size - 1}")
+            note_rounds(error, f"rounds {start} to {start + chunk.arms.size - 1}")
             raise
         if start == 0 or is_last or chosen:
             self._replay(chunk, start)
@@ -83,7 +83,7 @@ class ChunkPlayer:
             values, expected = getattr(chunk, name), getattr(again, name)
             different |= (values != expected) & ~(np.isnan(values) & np.isnan(expected))
         different[-1] |= last_state != world.q[0] and not math.isnan(last_state)
-        for wrong in _first(different):
+        for wrong in first_true(different):
             what = "play recorded what play_round did not play: call it once per round, in order"
             self._raise(self._policy, start + wrong, what)
 
@@ -135,7 +135,7 @@ class ChunkPlayer:
                 tell(outcome.rewards)
                 done += 1
         except BaseException as error:
-            _note_rounds(error, f"round {start + done}")
+            note_rounds(error, f"round {start + done}")
             raise
 
     def _play_block(self, arms: IntArray, chunk: Record, done: int, start: int) -> Outcome:
@@ -167,7 +167,7 @@ class ChunkPlayer:
 
     def _check_arms(self, arms: IntArray, limit: int, at: int) -> None:
         if type(arms) is not np.ndarray or arms.dtype != _INT64 or arms.ndim != 1:
-            what = f"must return a 1-d array of int64, got {_form(arms)}: {quoted(arms)}"
+            what = f"must return a 1-d array of int64, got {form_of(arms)}: {quoted(arms)}"
             self._raise(self._policy, at, f"ask {what}")
         if not 0 < arms.size <= limit:
             self._raise(self._policy, at, f"ask must return 1 to {limit} arms, got {arms.size}")
@@ -175,7 +175,7 @@ class ChunkPlayer:
 
     def _check_range(self, arms: IntArray, at: int, how: str) -> None:
         if arms.min() < 0 or arms.max() >= self._n_arms:
-            (wrong,) = _first((arms < 0) | (arms >= self._n_arms))
+            (wrong,) = first_true((arms < 0) | (arms >= self._n_arms))
             allowed = f"arms go from 0 to {self._n_arms - 1}"
             self._raise(self._policy, at + wrong, f"{how} arm {arms[wrong]}; {allowed}")
 
@@ -195,10 +195,10 @@ class ChunkPlayer:
 
     def _check_values(self, name: str, values: FloatArray, at: int) -> None:
         """Raise ContractError at the first value that is not finite, or not in [0, 1]."""
-        for wrong in _first(~np.isfinite(values)):
+        for wrong in first_true(~np.isfinite(values)):
             self._raise(self._environment, at + wrong, f"{name} are not finite: {values[wrong]}")
         if name in ("rewards", "means"):
-            for wrong in _first((values < MIN_REWARD) | (values > MAX_REWARD)):
+            for wrong in first_true((values < MIN_REWARD) | (values > MAX_REWARD)):
                 what = f"{name} must lie in [0, 1], got {values[wrong]}"
                 self._raise(self._environment, at + wrong, what)
 
@@ -215,7 +215,7 @@ class ChunkPlayer:
     def _check_floats(self, values: object, n: int, at: int, how: str, name: str) -> None:
         if not isinstance(values, np.ndarray) or (values.dtype, values.shape) != (_FLOAT64, (n,)):
             wanted = f"array of float64, shape ({n},)"
-            what = f"{how} must bring {name} as {wanted}, got {_form(values)}"
+            what = f"{how} must bring {name} as {wanted}, got {form_of(values)}"
             self._raise(self._environment, at, what)
 
     def check(self, chunk: Record, start: int, added: int, total: float) -> None:
@@ -227,7 +227,7 @@ class ChunkPlayer:
         if added < 0 and math.isfinite(total) and math.isfinite(noisy_sum):
             return
         if self._fused is not None:
-            for unplayed in _first(np.isnan(chunk.rewards)):
+            for unplayed in first_true(np.isnan(chunk.rewards)):
                 if added < 0 or unplayed <= added:
                     what = "play left this round out: every round goes through play_round"
                     self._raise(self._policy, start + unplayed, what)
@@ -243,7 +243,7 @@ class ChunkPlayer:
         raise ContractError(f"{where}: {what}")
 
 
-def _note_rounds(error: BaseException, rounds: str) -> None:
+def note_rounds(error: BaseException, rounds: str) -> None:
     """Add to an exception in which rounds it was raised, unless it says so itself."""
     if not isinstance(error, ContractError):
         with suppress(Exception):  # somebody's own kind of exception
@@ -260,13 +260,14 @@ def noted_rounds(error: BaseException) -> str:
     return ""
 
 
-def _first(wrong: NDArray[np.bool_]) -> list[int]:
+def first_true(wrong: NDArray[np.bool_]) -> list[int]:
     """Return the index of the first true value, in a list; an empty list without any."""
     found: list[int] = np.flatnonzero(wrong)[:1].tolist()
     return found
 
 
-def _form(values: object) -> str:
+def form_of(values: object) -> str:
+    """Return an array's type and shape, or the name of what is no array."""
     if isinstance(values, np.ndarray):
         return f"array of {values.dtype}, shape {values.shape}"
     return type(values).__name__

@@ -5,21 +5,40 @@ do not depend on how a policy groups its pulls, on whether it is fused, or on wh
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import field, frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.display import (
+    html_facts,
+    html_table,
+    shown_fields,
+    shown_numbers,
+)
 from bdes_framework._internal.interrupts import is_interrupt
 from bdes_framework._internal.numbers import as_integer
 from bdes_framework._internal.text import class_path, quoted
 from bdes_framework._internal.threads import one_thread
+from bdes_framework._internal.upwards import drawn, report_function
 from bdes_framework.errors import ContractError, InvalidValueError
-from bdes_framework.interfaces import Diagnostics, Environment, HasDiagnostics, HasInstance, Policy
+from bdes_framework.interfaces import (
+    Benchmark,
+    CrowdEnvironment,
+    Diagnostics,
+    Environment,
+    HasDiagnostics,
+    HasInstance,
+    Policy,
+)
 from bdes_framework.model.instance import Instance
 from bdes_framework.model.rounds import Record
 from bdes_framework.simulation.chunk import ChunkPlayer
 from bdes_framework.simulation.totals import Totals
+
+if TYPE_CHECKING:
+    import altair
 
 CHUNK = 1 << 14
 """Rounds per chunk: four arrays of this many numbers stay inside a core's cache."""
@@ -81,6 +100,42 @@ class Trace:
         """The expectation of the sum of all rewards, given the arms pulled."""
         return float(self.cumulative_means[-1])
 
+    def __repr__(self) -> str:
+        return shown_fields(
+            "Trace",
+            horizon=self.horizon,
+            n_arms=self.n_arms,
+            total_reward=self.total_reward,
+            total_mean=self.total_mean,
+            counts=shown_numbers(self.counts),
+            kept="every round" if self.arms is not None else "curves only",
+        )
+
+    def plot(self, benchmark: Benchmark | None = None) -> "altair.VConcatChart":
+        """Return a chart of reward over rounds, and of the state and the arms if they were kept.
+
+        Needs the extra ``report``. With a benchmark, from :func:`benchmark_of`, regret is drawn in
+        place of reward.
+        """
+        chart: altair.VConcatChart = report_function("plot_trace")(self, benchmark)
+        return chart
+
+    def _repr_html_(self) -> str:
+        facts = [
+            ("rounds", self.horizon),
+            ("reward", self.total_reward),
+            ("expected reward", self.total_mean),
+            ("expected reward per round", self.total_mean / self.horizon),
+        ]
+        order = np.argsort(-self.counts, kind="stable").tolist()
+        rows = [
+            (arm, int(n), f"{100 * n / self.horizon:.1f} %")
+            for arm in order
+            for n in [self.counts[arm]]
+        ]
+        table = html_table(["arm", "pulls", "share"], rows)
+        return html_facts("Trace", facts) + table + drawn("image_of_trace", self)
+
 
 def log_checkpoints(horizon: int, n: int = 50) -> IntArray:
     """Return up to ``n`` rounds from 1 to ``horizon``, evenly spaced on a log scale.
@@ -123,8 +178,8 @@ def simulate(
         may be found as late as at the end of its chunk of rounds.
     """
     horizon = as_integer(horizon, "horizon", 1)
-    rounds = _as_checkpoints(checkpoints, horizon)
-    n_arms = _arms_of(environment)
+    rounds = as_checkpoints(checkpoints, horizon)
+    n_arms = arms_of(environment)
     totals = Totals(n_arms, rounds)
     kept = Record.empty(horizon if keep else min(CHUNK, horizon))
     player = ChunkPlayer(environment, policy, n_arms, horizon)
@@ -135,7 +190,7 @@ def simulate(
         added = totals.add(chunk, start)
         player.check(chunk, start, added, totals.total)
     rewards, means, states = totals.curves
-    diagnostics, diagnostics_error = _diagnostics_of(policy)
+    diagnostics, diagnostics_error = diagnostics_of(policy)
     return Trace(
         horizon=horizon,
         n_arms=n_arms,
@@ -154,7 +209,7 @@ def simulate(
     )
 
 
-def _diagnostics_of(policy: Policy) -> tuple[Diagnostics, BaseException | None]:
+def diagnostics_of(policy: object) -> tuple[Diagnostics, BaseException | None]:
     """Return a policy's diagnostics, or what went wrong: that must not cost a simulation."""
     if not isinstance(policy, HasDiagnostics):
         return {}, None
@@ -170,7 +225,7 @@ def _diagnostics_of(policy: Policy) -> tuple[Diagnostics, BaseException | None]:
         return {}, error
 
 
-def _arms_of(environment: Environment) -> int:
+def arms_of(environment: Environment | CrowdEnvironment) -> int:
     """Return the number of arms, after checking it against the environment's instance."""
     who = f"environment {class_path(environment)}"
     try:
@@ -186,7 +241,8 @@ def _arms_of(environment: Environment) -> int:
     return n_arms
 
 
-def _as_checkpoints(values: Sequence[int] | IntArray | None, horizon: int) -> IntArray:
+def as_checkpoints(values: Sequence[int] | IntArray | None, horizon: int) -> IntArray:
+    """Return checked rounds, the last of which is the horizon; log-spaced ones for None."""
     if values is None:
         return log_checkpoints(horizon)
     array = np.asarray(values)

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from bdes_framework.testing.checks import ConformanceSuite as ConformanceSuite
     from bdes_framework.testing.checks import Failure as Failure
     from bdes_framework.testing.checks import parametrize_with_checks as parametrize_with_checks
+    from bdes_framework.testing.crowd_environments import (
+        check_crowd_environment as check_crowd_environment,
+    )
+    from bdes_framework.testing.crowd_environments import (
+        crowd_environment_checks as crowd_environment_checks,
+    )
+    from bdes_framework.testing.crowd_policies import check_crowd_policy as check_crowd_policy
+    from bdes_framework.testing.crowd_policies import crowd_policy_checks as crowd_policy_checks
     from bdes_framework.testing.engines import check_engine as check_engine
     from bdes_framework.testing.engines import engine_checks as engine_checks
     from bdes_framework.testing.environments import check_environment as check_environment
@@ -29,17 +37,20 @@ if TYPE_CHECKING:
     from bdes_framework.testing.planners import planner_checks as planner_checks
     from bdes_framework.testing.policies import check_policy as check_policy
     from bdes_framework.testing.policies import policy_checks as policy_checks
+    from bdes_framework.testing.reference import ReferenceCrowd as ReferenceCrowd
     from bdes_framework.testing.reference import ReferenceEnvironment as ReferenceEnvironment
     from bdes_framework.testing.reference import best_value as best_value
 
 _HOMES = {
     "checks": "Check ConformanceError ConformanceSuite Failure parametrize_with_checks",
+    "crowd_environments": "check_crowd_environment crowd_environment_checks",
+    "crowd_policies": "check_crowd_policy crowd_policy_checks",
     "engines": "check_engine engine_checks",
     "environments": "check_environment environment_checks",
     "noise": "check_noise_model noise_model_checks",
     "planners": "check_planner planner_checks",
     "policies": "check_policy policy_checks",
-    "reference": "ReferenceEnvironment best_value",
+    "reference": "ReferenceCrowd ReferenceEnvironment best_value",
 }
 
 __all__, _resolve, __dir__ = lazy_names(__name__, _HOMES)

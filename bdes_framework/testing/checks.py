@@ -184,7 +184,8 @@ class ConformanceSuite(Generic[S]):
     Its methods are the functions of each kind: ``policy_checks`` and ``check_policy``,
     ``environment_checks`` and ``check_environment``, ``planner_checks`` and
     ``check_planner``, ``noise_model_checks`` and ``check_noise_model``, ``engine_checks`` and
-    ``check_engine``.
+    ``check_engine``, ``crowd_environment_checks`` and ``check_crowd_environment``,
+    ``crowd_policy_checks`` and ``check_crowd_policy``.
     """
 
     def __init__(self, kind: Kind) -> None:

@@ -12,7 +12,8 @@ from attrs import evolve, frozen
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
-from bdes_framework.interfaces import AnytimePlanner, Kind, Plan, Planner
+from bdes_framework.interfaces import AnytimePlanner, Kind, Plan, Planner, StationaryPlanner
+from bdes_framework.model.decision_table import DecisionTable
 from bdes_framework.model.instance import Instance
 from bdes_framework.testing import expect
 from bdes_framework.testing.checks import KEPT, ConformanceSuite, Subject
@@ -238,6 +239,96 @@ def improving_plans_hold(subject: Subject, scenario: PlannerScenario) -> None:
     expect.that(bool(plans), "at least one plan", "none")
     for plan in plans:
         _verify_plan(plan, scenario)
+
+
+# -- decision tables ------------------------------------------------------------------------
+
+_CONTINUATIONS = (0.0, 0.5, 0.9)
+_GRID = 400
+
+
+@lru_cache(KEPT)
+def _tables(subject: Subject, scenario: PlannerScenario) -> list[DecisionTable]:
+    """Return a decision table for each continuation; skip where the planner makes none."""
+    planner = _build(subject, scenario)
+    if not isinstance(planner, StationaryPlanner):
+        raise SkipTest("it makes no decision tables")
+    return [_table(planner, scenario.instance, g) for g in _CONTINUATIONS]
+
+
+def _table(planner: StationaryPlanner, instance: Instance, continuation: float) -> DecisionTable:
+    table: object = planner.plan_stationary(_copy(instance), continuation)
+    if not isinstance(table, DecisionTable):
+        raise PromiseBrokenError("a DecisionTable from plan_stationary()", quoted(table))
+    return table
+
+
+@SUITE.over(*SMALL)
+def tables_are_for_what_was_asked(subject: Subject, scenario: PlannerScenario) -> None:
+    """A decision table is for the instance and the continuation that were asked for."""
+    for g, table in zip(_CONTINUATIONS, _tables(subject, scenario), strict=True):
+        came = f"{table.instance} and {table.continuation}"
+        same = table.instance == scenario.instance and table.continuation == g
+        expect.that(same, f"a table for {scenario.instance} and continuation {g}", came)
+
+
+@SUITE.over(*SMALL)
+def tables_earn_what_they_say(subject: Subject, scenario: PlannerScenario) -> None:
+    """Showing the table's arms, visit by visit, brings its value, and at most its bound."""
+    for g, table in zip(_CONTINUATIONS, _tables(subject, scenario), strict=True):
+        q, weight, earned = scenario.instance.q0, 1.0, 0.0
+        for _ in range(400):
+            arm = int(table.arms_at([q])[0])
+            earned += weight * float(scenario.instance.r[arm]) * q
+            q += scenario.instance.lam * (float(scenario.instance.b[arm]) - q)
+            weight *= g
+        expected = f"value {earned} at continuation {g}, and no lower bound"
+        fits = _close(table.value, earned) and _at_most(earned, table.upper_bound)
+        expect.that(fits, expected, f"value {table.value}, bound {table.upper_bound}")
+
+
+@SUITE.over(*SMALL)
+def bounds_of_tables_hold(subject: Subject, scenario: PlannerScenario) -> None:
+    """Nothing that can be earned from any state exceeds a table's upper bound there."""
+    for g, table in zip(_CONTINUATIONS, _tables(subject, scenario), strict=True):
+        states = np.linspace(0.0, table.highest_state, _GRID)
+        reachable, bounds = _earnable(scenario.instance, g, states), table.upper_bounds_at(states)
+        worst = int(np.argmax(reachable - bounds))
+        expected = f"a bound of at least {reachable[worst]} at state {states[worst]}"
+        fits = _at_most(float(reachable[worst]), float(bounds[worst]))
+        expect.that(fits, f"{expected}, continuation {g}", f"{bounds[worst]}")
+
+
+def _earnable(instance: Instance, g: float, states: FloatArray) -> FloatArray:
+    """Return what can surely be earned from each state: states are rounded down to the grid."""
+    moved = states[:, None] + instance.lam * (instance.b - states[:, None])
+    below = np.searchsorted(states, moved * (1 - 1e-12), side="right") - 1
+    value = np.zeros(states.size)
+    for _ in range(200):
+        value = (states[:, None] * instance.r + g * value[np.maximum(below, 0)]).max(axis=1)
+    return value
+
+
+@SUITE.over(*SMALL)
+def tables_without_return_are_greedy(subject: Subject, scenario: PlannerScenario) -> None:
+    """For users who never come back, every state above 0 gets an arm that pays most now."""
+    table, r = _tables(subject, scenario)[0], scenario.instance.r
+    shown = table.arms_at(np.linspace(0.0, table.highest_state, _GRID)[1:])
+    worst = int(shown[np.argmin(r[shown])])
+    expect.that(bool(r[worst] == r.max()), f"an arm with r = {r.max()}", f"arm {worst}")
+
+
+@SUITE.over(*SMALL)
+def same_instance_gives_the_same_table(subject: Subject, scenario: PlannerScenario) -> None:
+    """Asking again, of this planner or of another, brings the same table."""
+    first = _tables(subject, scenario)[-1]
+    planner = _build(subject, scenario, global_seed=1)
+    if not isinstance(planner, StationaryPlanner):
+        raise PromiseBrokenError("the same protocols every time", "no plan_stationary()")
+    again = _table(planner, scenario.instance, _CONTINUATIONS[-1])
+    expect.same(first.starts, again.starts, "the same table", "start")
+    expect.same(first.arms, again.arms, "the same table", "arm")
+    expect.same(first.bound_values, again.bound_values, "the same table", "bound")
 
 
 def _numbers(plan: Plan) -> FloatArray:

@@ -58,6 +58,44 @@ class ReferenceEnvironment:
         return Outcome(record.rewards, record.means, probabilities, record.states)
 
 
+class ReferenceCrowd:
+    """Users of one B-DES instance with a state each, visit by visit in plain Python.
+
+    Parameters
+    ----------
+    instance : Instance
+        What every user plays; r, b and q0 in [0, 1].
+    visits : IntArray, shape (n,)
+        Who comes, in order: users numbered by first visit.
+    seed : int
+        Seed of its random numbers, one for each visit.
+    """
+
+    def __init__(self, instance: Instance, visits: IntArray, seed: int) -> None:
+        self.instance = instance
+        self.n_arms = instance.n_arms
+        self._visits = visits
+        self._came = 0
+        self._rng = np.random.default_rng([seed, 2])
+        self._states = np.full(int(visits.max()) + 1, instance.q0)
+
+    def arrivals(self, n: int) -> IntArray:
+        """Return the users of the next visits."""
+        users = self._visits[self._came : self._came + n].copy()
+        self._came += users.size
+        return users
+
+    def pull(self, users: IntArray, arms: IntArray) -> Outcome:
+        """Show ``arms`` to ``users``, in order."""
+        instance, means, states = self.instance, np.empty(users.size), np.empty(users.size)
+        for visit, (user, arm) in enumerate(zip(users.tolist(), arms.tolist(), strict=True)):
+            q = states[visit] = self._states[user]
+            means[visit] = instance.r[arm] * q
+            self._states[user] = q + instance.lam * (instance.b[arm] - q)
+        rewards = (self._rng.random(users.size) < means).astype(np.float64)
+        return Outcome(rewards, means, None, states)
+
+
 def example_instance(n_arms: int, lam: float, seed: int, q0: float = 1.0) -> Instance:
     """Return an instance with parameters in [0, 1]; its last arm replenishes fully."""
     rng = np.random.default_rng(seed)

@@ -108,6 +108,9 @@ class Aae:
             status=np.array([n_arms, 0, 0]),
         )
 
+    def __repr__(self) -> str:
+        return f"Aae(n_arms={self._state.sums.size}, active={self._state.status[0]})"
+
     def ask(self, limit: int) -> IntArray:
         """Return what is left of this turn: at most ``limit`` arms."""
         n_active, cursor, _ = self._state.status.tolist()

@@ -169,6 +169,9 @@ class Exp3:
         _sum_afresh(log_weights, weights, sums, totals, gamma)
         _lay_out(sums, reached, totals[1], self._floor, 0, 0.0)
 
+    def __repr__(self) -> str:
+        return f"Exp3(n_arms={self._state.log_weights.size}, gamma={self._gamma:.4g})"
+
     def ask(self, limit: int) -> IntArray:
         """Return the next arm: shape (1,)."""
         state = self._state

@@ -119,6 +119,9 @@ class DiscountedUcb:
         self._arm = 0
         self._state = _Discounted(np.zeros(n_arms), np.zeros(n_arms), np.zeros(1))
 
+    def __repr__(self) -> str:
+        return f"DiscountedUcb(n_arms={self._state[0].size}, gamma={self._gamma:.6g})"
+
     def ask(self, limit: int) -> IntArray:
         """Return the next arm: shape (1,)."""
         self._arm = _choose_discounted(*self._state, self._bound, self._xi)
@@ -249,6 +252,9 @@ class SlidingWindowUcb:
             window_rewards=np.zeros(tau),
             clock=np.zeros(2, dtype=np.int64),
         )
+
+    def __repr__(self) -> str:
+        return f"SlidingWindowUcb(n_arms={self._state.counts.size}, tau={self._tau})"
 
     def ask(self, limit: int) -> IntArray:
         """Return the next arm: shape (1,)."""

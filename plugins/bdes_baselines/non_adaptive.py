@@ -41,6 +41,9 @@ class FixedSchedule:
         self._schedule = schedule
         self._done = self._asked = 0
 
+    def __repr__(self) -> str:
+        return f"FixedSchedule(done={self._done}, schedule={self._schedule!r})"
+
     def ask(self, limit: int) -> IntArray:
         """Return the next part of the schedule: at most ``limit`` arms."""
         arms = self._schedule.slice(self._done, self._done + min(limit, _MAX_BLOCK))
@@ -84,6 +87,9 @@ class UniformPolicy:
         self._n_arms = n_arms
         self._rng = rng
         self._done = self._asked = 0
+
+    def __repr__(self) -> str:
+        return f"UniformPolicy(n_arms={self._n_arms})"
 
     def ask(self, limit: int) -> IntArray:
         """Return random arms, one uniform draw each, so that blocks of any size agree.

@@ -180,6 +180,9 @@ class Thompson:
         self._uniforms = Uniforms(rng)
         self._state = _State(np.full(n_arms, alpha), np.full(n_arms, beta))
 
+    def __repr__(self) -> str:
+        return f"Thompson(n_arms={self._state[0].size})"
+
     def ask(self, limit: int) -> IntArray:
         """Return the next arm: shape (1,)."""
         uniforms = self._uniforms

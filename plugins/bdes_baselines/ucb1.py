@@ -132,6 +132,10 @@ class Ucb1:
             clock=np.zeros(1, dtype=np.int64),
         )
 
+    def __repr__(self) -> str:
+        lam = "" if self._lam is None else f", lam={self._lam:.4g}"
+        return f"Ucb1(n_arms={self._state.plays.size}, exploration={self._exploration:.4g}{lam})"
+
     def ask(self, limit: int) -> IntArray:
         """Return the next arm: shape (1,)."""
         _, _, means, widths, clock = self._state

@@ -65,6 +65,9 @@ class Dask:
     def __init__(self, config: DaskConfig) -> None:
         self._config = config
 
+    def __repr__(self) -> str:
+        return f"Dask(address={self._config.address!r}, workers={self._config.workers})"
+
     def run(
         self, jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]
     ) -> Iterator[ResultT | JobFailure[JobT]]:
@@ -182,7 +185,7 @@ def _close_pools(run: str) -> None:
     """End what a run has started in this Dask worker."""
     with _lock:
         idle, busy = _pools.pop(run, ([], []))
-    for pool in busy:
+    for pool in list(busy):  # which shrinks as they end
         pool.interrupt()
     for pool in idle:
         pool.close()

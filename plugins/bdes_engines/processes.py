@@ -38,6 +38,9 @@ class Processes:
     def __init__(self, workers: int) -> None:
         self._workers = workers
 
+    def __repr__(self) -> str:
+        return f"Processes(workers={self._workers})"
+
     def run(
         self, jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]
     ) -> Iterator[ResultT | JobFailure[JobT]]:

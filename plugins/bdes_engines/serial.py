@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar
 
 from attrs import frozen
 
@@ -12,6 +13,8 @@ from bdes_engines.pool import ResultT
 @frozen
 class Serial:
     """Runs one cell after another in this process."""
+
+    in_process: ClassVar[bool] = True
 
     def run(self, jobs: Sequence[JobT], execute: Callable[[JobT], ResultT]) -> Iterator[ResultT]:
         """Yield each job's result as it comes."""

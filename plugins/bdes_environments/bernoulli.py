@@ -32,7 +32,7 @@ _SWEEP = 1 << 14
 """Pulls per sweep: longer blocks are cut, so that draws and results stay in a core's cache."""
 
 
-def _check_unit_interval(_: object, attribute: Any, value: Any) -> None:
+def check_unit_interval(_: object, attribute: Any, value: Any) -> None:
     """Raise for a parameter that no instance has, or that is no probability."""
     name = attribute.name
     arms = value if name in ("r", "b") else [1.0]
@@ -63,10 +63,10 @@ class BernoulliConfig:
         state itself stays deterministic.
     """
 
-    r: FloatArray = field(eq=_same_array, validator=_check_unit_interval)
-    b: FloatArray = field(eq=_same_array, validator=_check_unit_interval)
-    lam: float = field(validator=_check_unit_interval)
-    q0: float = field(default=1.0, validator=_check_unit_interval)
+    r: FloatArray = field(eq=_same_array, validator=check_unit_interval)
+    b: FloatArray = field(eq=_same_array, validator=check_unit_interval)
+    lam: float = field(validator=check_unit_interval)
+    q0: float = field(default=1.0, validator=check_unit_interval)
     noise: NoiseModelRef | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -94,6 +94,10 @@ class Bernoulli:
         self._q = np.array([instance.q0])
         self._uniforms = np.empty(0)
         self._full_checks_left = _FULL_CHECKS
+
+    def __repr__(self) -> str:
+        lam, noise = self._instance.lam, self._noise
+        return f"Bernoulli(n_arms={self.n_arms}, lam={lam:.4g}, noise={noise!r})"
 
     @property
     def n_arms(self) -> int:
@@ -148,23 +152,26 @@ class Bernoulli:
         )
 
     def _draw_noise(self, model: NoiseModel, n: int) -> FloatArray:
-        """Draw noise, always of the right form: compiled code would read past a short array."""
-        noise = model.sample(n, self._noise_rng)
-        if type(noise) is np.ndarray and noise.dtype == _FLOAT64 and noise.shape == (n,):
-            if not self._full_checks_left:
-                return noise
-            self._full_checks_left -= 1
-            if np.isfinite(noise).all():
-                return noise
-            what = "numbers that are not finite"
-        else:
-            is_array = isinstance(noise, np.ndarray)
-            what = f"{noise.dtype}, shape {noise.shape}" if is_array else type(noise).__name__
-        name = f"{type(model).__module__}.{type(model).__qualname__}"
-        raise ContractError(
-            f"noise model {name}: sample({n}, rng) must return an array of {n} finite float64,"
-            f" got {what}"
-        )
+        noise = draw_noise(model, n, self._noise_rng, self._full_checks_left > 0)
+        self._full_checks_left = max(self._full_checks_left - 1, 0)
+        return noise
+
+
+def draw_noise(model: NoiseModel, n: int, rng: Generator, check_values: bool = True) -> FloatArray:
+    """Draw noise, always of the right form: compiled code would read past a short array."""
+    noise = model.sample(n, rng)
+    if type(noise) is np.ndarray and noise.dtype == _FLOAT64 and noise.shape == (n,):
+        if not check_values or np.isfinite(noise).all():
+            return noise
+        what = "numbers that are not finite"
+    else:
+        is_array = isinstance(noise, np.ndarray)
+        what = f"{noise.dtype}, shape {noise.shape}" if is_array else type(noise).__name__
+    name = f"{type(model).__module__}.{type(model).__qualname__}"
+    raise ContractError(
+        f"noise model {name}: sample({n}, rng) must return an array of {n} finite float64,"
+        f" got {what}"
+    )
 
 
 def _as_block(arms: IntArray) -> IntArray:

@@ -11,11 +11,21 @@ from attrs import define, evolve, field, frozen
 from attrs.validators import ge, gt, lt, optional
 
 import bdes_framework as bdes
-from bdes_framework import FloatArray, Instance, Plan, Schedule, Segment, as_integer, state_decay
+from bdes_framework import (
+    DecisionTable,
+    FloatArray,
+    Instance,
+    Plan,
+    Schedule,
+    Segment,
+    as_integer,
+    state_decay,
+)
 from bdes_planners.backward_induction import BackwardInduction, Chords, Status, steady_gains
 from bdes_planners.blocks import Step, block_step, single_step
 from bdes_planners.bounds import best_pair, constant_plan, is_constant, potential_bound
 from bdes_planners.reduced_problem import Reduced, reduce
+from bdes_planners.stationary import search_table
 
 _WINDOW = 256
 """Longest period tried for the span."""
@@ -194,6 +204,14 @@ class Certified:
             if plan.diagnostics["gap_reached"] or work == max_work:
                 return
             work = min(2 * work, max_work)
+
+    def plan_stationary(self, instance: Instance, continuation: float) -> DecisionTable:
+        """Return the arm for every state, when a user comes back with this probability.
+
+        The gap holds at the first state and at 17 others; a table that could not reach it, as
+        near 1 where rounding is most of it, says so by its own. ``work`` does not limit it.
+        """
+        return search_table(instance, continuation, self.gap).table
 
 
 def _run(search: _Search, tolerance: float) -> None:

@@ -3,11 +3,14 @@
 from attrs import field, frozen
 from attrs.validators import gt
 
-from bdes_framework import Instance, InvalidValueError, Plan, Schedule, as_integer
+from bdes_framework import DecisionTable, Instance, InvalidValueError, Plan, Schedule, as_integer
 from bdes_planners.backward_induction import BackwardInduction, Status
 from bdes_planners.blocks import single_step
 from bdes_planners.bounds import constant_plan, is_constant
 from bdes_planners.reduced_problem import reduce
+from bdes_planners.stationary import search_table
+
+_TABLE_GAP = 1e-8
 
 
 @frozen
@@ -49,3 +52,19 @@ class Exact:
         lines, work = int(sweep.counters.peak[0]), int(sweep.counters.work[0])
         how = {"hull_arms": problem.n_arms, "most_lines": lines, "work": work}
         return Plan(schedule, value, upper, {"method": "sweep", **how})
+
+    def plan_stationary(self, instance: Instance, continuation: float) -> DecisionTable:
+        """Return the arm for every state, when a user comes back with this probability.
+
+        The bound is within 1e-8 of the value, relative to it, and rounding: V may have infinitely
+        many lines.
+        """
+        search = search_table(instance, continuation, _TABLE_GAP, self.memory * 2**20)
+        if search.reached > _TABLE_GAP:
+            raise InvalidValueError(
+                f"the exact decision table at lam = {instance.lam:g} and continuation"
+                f" {continuation:g} takes more than {self.memory:g} megabytes or some seconds (it"
+                f" gave up at a gap of {search.reached:.1g}): use the 'certified' planner, which"
+                " stays small and proves its gap"
+            )
+        return search.table

@@ -20,14 +20,34 @@ BDES_API_VERSION = 1
 
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
-    """Register the paper's algorithms, a choice among them, and ``posterior``."""
-    from bdes_policies import auto, etc, etc_unknown_arm, exp3p, sticky, unknown_lambda
+    """Register the paper's algorithms, ``posterior``, and policies for many users."""
+    from bdes_policies import auto, etc, etc_unknown_arm, exp3p, rank_one, sticky, unknown_lambda
+    from bdes_policies.crowd import copies, greedy
     from bdes_policies.posterior.policy import PosteriorConfig, PosteriorPolicy
 
-    registrar.policy("auto", auto.AutoConfig, auto.build)
-    registrar.policy("etc", etc.EtcConfig, etc.build)
-    registrar.policy("etc-unknown-arm", etc_unknown_arm.EtcUnknownArmConfig, etc_unknown_arm.build)
-    registrar.policy("exp3p", exp3p.Exp3pConfig, exp3p.build)
-    registrar.policy("posterior", PosteriorConfig, PosteriorPolicy)
-    registrar.policy("sticky", sticky.StickyConfig, sticky.build)
-    registrar.policy("unknown-lambda", unknown_lambda.UnknownLambdaConfig, unknown_lambda.build)
+    registrar.policy("auto", auto.AutoConfig, auto.build, uses=("lam", "replenishing_arm"))
+    registrar.policy("etc", etc.EtcConfig, etc.build, uses=("lam", "replenishing_arm"))
+    registrar.policy(
+        "etc-unknown-arm",
+        etc_unknown_arm.EtcUnknownArmConfig,
+        etc_unknown_arm.build,
+        uses=("lam",),
+    )
+    registrar.policy("exp3p", exp3p.Exp3pConfig, exp3p.build, uses=())
+    registrar.policy(
+        "posterior",
+        PosteriorConfig,
+        PosteriorPolicy,
+        uses=lambda config: ("lam",) if config.trust_lam else (),
+    )
+    registrar.policy("rank-one", rank_one.RankOneConfig, rank_one.build, uses=())
+    registrar.policy("sticky", sticky.StickyConfig, sticky.build, uses=())
+    registrar.policy(
+        "unknown-lambda",
+        unknown_lambda.UnknownLambdaConfig,
+        unknown_lambda.build,
+        uses=("replenishing_arm",),
+    )
+    registrar.crowd_policy("crowd-greedy", greedy.CrowdGreedyConfig, greedy.CrowdGreedy, uses=())
+    registrar.crowd_policy("each", copies.EachConfig, copies.build_each)
+    registrar.crowd_policy("pooled", copies.PooledConfig, copies.build_pooled)

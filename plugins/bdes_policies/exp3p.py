@@ -144,6 +144,9 @@ class Exp3p:
         self._arm = 0
         self._state = _State(np.zeros(n_arms), np.full(n_arms, 1.0 / n_arms))
 
+    def __repr__(self) -> str:
+        return f"Exp3p(n_arms={self._state.log_weights.size}, gamma={self._parameters.gamma:.4g})"
+
     def ask(self, limit: int) -> IntArray:
         """Return the next arm: shape (1,)."""
         self._arm = _choose(self._state.probabilities, self._rng.random())

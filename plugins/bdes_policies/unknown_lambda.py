@@ -34,6 +34,9 @@ class UnknownLambdaConfig:
       largest gap; the estimator's formula is corrected (see ``estimate_lam``).
     - While i and j alternate, rewards of j are sampled too, and the gap may be that of either
       arm. As printed only i is looked at, and where only j pays no gap shows.
+    - With ``tuning = "balanced"`` and more than two arms, j is not drawn: all arms are played n
+      times in random orders, and j is the one that paid most, which has the largest r. An
+      arm drawn may hardly pay itself and meet arms that hardly do.
     - Finding out lam takes at most ``explore_at_most`` of the horizon, the test at most half
       of that, and each estimate at most half of what is then left: n and M are cut to fit.
       With no room for ln T samples, doubling ends, and the last estimate is used; if there

@@ -1,25 +1,17 @@
-"""The pictures of the paper's page and of the front page, drawn from measured rows."""
+"""The pictures of the paper's page, drawn from measured rows."""
 
 from collections.abc import Mapping, Sequence
 
 import altair as alt
-from attrs import asdict
 
 from bdes_framework import Instance
-from bdes_framework.report.charts import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from bdes_framework._internal.colours import BLUE, GREEN, ORANGE, SKY, VERMILION
 from studies.pages import chart_data, heights_apart, on_white
-from studies.paper.measure import FigureRow, HeadlineRow, TableRow
+from studies.paper.measure import FigureRow, TableRow
+from studies.sticky_ablations.measure import OrderRow, chart
 
-POLICIES = {
-    "posterior": BLACK,
-    "etc": GREEN,
-    "sticky": PURPLE,
-    "unknown-lambda": BLUE,
-    "ucb1": ORANGE,
-    "exp3p": SKY,
-    "thompson": VERMILION,
-}
 LAMS = {"0.1": SKY, "0.25": GREEN, "0.5": BLUE, "1.0": VERMILION}
+DASHES = [[1, 0], [5, 2], [2, 2], [8, 2, 2, 2]]
 
 
 def _finished(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
@@ -85,26 +77,40 @@ def _over_time(
     rows: Sequence[FigureRow], instance: str, reading: str, title: str
 ) -> alt.FacetChart:
     long = [
-        {"policy": row.policy, "lam": row.lam, "round": t, "regret": y}
+        {"policy": row.policy, "lam": row.lam, "round": t, "regret": y, "low": y - h, "high": y + h}
         for row in rows
         if row.instance == instance
-        for t, y in zip(row.rounds, getattr(row, reading), strict=True)
-    ]
-    scale, axis = alt.Scale(domainMin=0, clamp=True), alt.Axis(format=",.0f", tickCount=6)
-    legend = alt.Legend(title="lam", orient="bottom", symbolStrokeWidth=3)
-    lines = (
-        chart_data(long, reading)
-        .mark_line(strokeWidth=2.2)
-        .encode(
-            x=alt.X("round:Q", title="round", axis=alt.Axis(format=",.0f", tickCount=3)),
-            y=alt.Y("regret:Q", title="regret (reward)", scale=scale, axis=axis),
-            color=_colour("lam:N", LAMS, legend),
-            strokeDash=alt.StrokeDash("lam:N", scale=alt.Scale(domain=list(LAMS)), legend=legend),
+        for t, y, h in zip(
+            row.rounds, getattr(row, reading), getattr(row, f"{reading}_half_width"), strict=True
         )
-        .properties(width=205, height=170)
+    ]
+    scale = alt.Scale(domainMin=0, clamp=True)
+    axis = alt.Axis(format=",.0f", tickCount=6, minExtent=48)  # no number under the title
+    legend = alt.Legend(
+        title="lam",
+        orient="bottom",
+        symbolType="stroke",
+        symbolSize=400,
+        symbolStrokeWidth=3,
+        symbolOpacity=1,
     )
+    x = alt.X("round:Q", title="round", axis=alt.Axis(format=",.0f", tickCount=3))
+    dashes = alt.Scale(domain=list(LAMS), range=DASHES)
+    base = alt.Chart().encode(x=x)
+    lines = base.mark_line(strokeWidth=2.2).encode(
+        y=alt.Y("regret:Q", title="regret (reward)", scale=scale, axis=axis),
+        color=_colour("lam:N", LAMS, legend),
+        strokeDash=alt.StrokeDash("lam:N", scale=dashes, legend=legend),
+    )
+    bands = base.mark_area(opacity=0.25).encode(
+        y=alt.Y("low:Q", title="regret (reward)", scale=scale, axis=axis),
+        y2="high:Q",
+        color=_colour("lam:N", LAMS, legend),
+    )
+    data = chart_data(long, reading).data
+    layers = alt.layer(bands, lines, data=data).properties(width=205, height=170)
     column = alt.Column("policy:N", title=None, sort=list(dict.fromkeys(r.policy for r in rows)))
-    facets: alt.FacetChart = lines.facet(column=column).properties(title=title)
+    facets: alt.FacetChart = layers.facet(column=column).properties(title=title)
     free: alt.FacetChart = facets.resolve_scale(y="independent")
     return free
 
@@ -121,33 +127,35 @@ PANELS = {
 
 
 def table_1(rows: Sequence[TableRow]) -> alt.TopLevelMixin:
-    """Mean regret over horizons, log-log: what was measured, and the slope of each bound."""
+    """Mean regret over horizons, log-log: what was measured, and the slopes of the bounds."""
     panels = [
         _rates([row for row in rows if row.policy == policy], title)
         for policy, title in PANELS.items()
     ]
     title = alt.Title(
         "How regret grows with the horizon",
-        subtitle="Solid: measured. Dashed: as fast as the theorem's bound grows.",
+        offset=14,
+        subtitle=[
+            "Means over instances with 95 % intervals; points stand a little aside of one another.",
+            "Dashed, top left: how steep the theorem's bound is, its slope beside it.",
+        ],
     )
     picture = alt.concat(*panels, columns=2, spacing=32, title=title)
     return _finished(picture.resolve_scale(color="independent", shape="independent"))
 
 
 def _rates(rows: Sequence[TableRow], title: str) -> alt.LayerChart | alt.FacetChart:
-    measured, bounds = [], []
-    for row in rows:
-        name, first, last = f"lam = {row.lam}", row.horizons[0], row.horizons[-1]
+    measured = []
+    for k, row in enumerate(rows):
+        aside = 10 ** (0.04 * (k - (len(rows) - 1) / 2))  # so that no interval hides another
         measured += [
-            {"case": name, "T": t, "regret": y}
-            for t, y in zip(row.horizons, row.regret, strict=True)
-        ]
-        bounds += [
-            {"case": name, "T": t, "regret": row.regret[0] * (t / first) ** row.bound_slope}
-            for t in (first, last)
+            {"case": f"lam = {row.lam}", "T": t * aside, "regret": y, "low": low, "high": high}
+            for t, y, low, high in zip(
+                row.horizons, row.regret, row.regret_low, row.regret_high, strict=True
+            )
         ]
     names = [f"lam = {row.lam}" for row in rows]
-    legend = alt.Legend(title=None, orient="bottom", columns=2, symbolSize=90)
+    legend = alt.Legend(title=None, orient="bottom", columns=2, columnPadding=30, symbolSize=90)
     x = alt.X(
         "T:Q",
         title="horizon T (rounds)",
@@ -163,33 +171,41 @@ def _rates(rows: Sequence[TableRow], title: str) -> alt.LayerChart | alt.FacetCh
     colours, shapes = [BLUE, VERMILION, GREEN, ORANGE], ["circle", "cross", "square", "diamond"]
     colour = _colour("case:N", dict(zip(names, colours, strict=False)), legend)
     shape = alt.Shape("case:N", scale=alt.Scale(domain=names, range=shapes), legend=legend)
-    dashed = chart_data(bounds, f"bounds of {title}").mark_line(strokeDash=[4, 4], strokeWidth=1.2)
-    dashes = dashed.encode(x=x, y=y, color=colour)
     base = chart_data(measured, f"measured of {title}").encode(x=x, y=y, color=colour)
-    lines = base.mark_line(strokeWidth=2)
-    points = base.mark_point(size=70, strokeWidth=2, fill="white", opacity=1).encode(shape=shape)
-    return alt.layer(dashes, lines, points).properties(width=300, height=230, title=title)
+    lines = base.mark_line(strokeWidth=1.5)
+    bars = base.mark_rule(strokeWidth=2).encode(y="low:Q", y2="high:Q")
+    points = base.mark_point(size=40, strokeWidth=1.5, fill="white", opacity=1).encode(shape=shape)
+    rays = [layer.encode(x=x, y=y, color=colour) for layer in _slopes(rows, title)]
+    layers = alt.layer(*rays, lines, bars, points)
+    return layers.properties(width=300, height=230, title=title)
 
 
-# -- the front page -------------------------------------------------------------------------
+CORNER = 1_100, 5_000
+"""Where the rays start: top left of a panel, away from what was measured."""
 
 
-def headline(rows: Sequence[HeadlineRow]) -> alt.TopLevelMixin:
-    """The share of the best sequence's reward, by lam: one line per policy, named at its end."""
-    lams = list(dict.fromkeys(row.lam for row in rows))
-    x = alt.X("lam:O", sort=lams, title="evolution rate lam", axis=alt.Axis(labelAngle=0))
-    colour = _colour("policy:N", POLICIES, None)
-    title, whole = "share of what the best sequence earns", alt.Scale(domain=[0, 1])
-    y = alt.Y("share:Q", title=title, scale=whole, axis=alt.Axis(format="%"))
-    shares = chart_data([asdict(row) for row in rows], "shares").encode(x=x, y=y, color=colour)
-    lines = shares.mark_line(strokeWidth=2.5, point=alt.OverlayMarkDef(size=60))
-    last = sorted((row for row in rows if row.lam == lams[-1]), key=lambda row: -row.share)
-    heights = heights_apart([row.share for row in last], 0.055)
-    labels = [
-        {"policy": row.policy, "lam": row.lam, "share": height}
-        for row, height in zip(last, heights, strict=True)
+def _slopes(rows: Sequence[TableRow], title: str) -> list[alt.Chart]:
+    """The bounds' slopes as rays from one corner, a decade long, with their numbers."""
+    start, level = CORNER
+    names = [f"lam = {row.lam}" for row in rows]
+    rays = [
+        {"case": name, "T": start * t, "regret": level * t**row.bound_slope}
+        for name, row in zip(names, rows, strict=True)
+        for t in (1, 10)
     ]
-    ends = chart_data(labels, "names").encode(x=x, y=y, color=colour, text="policy:N")
-    names = ends.mark_text(align="left", dx=10, fontSize=13)
-    heading = "Five ads, click-bait among them: 100,000 rounds"
-    return _finished(alt.layer(lines, names).properties(width=420, height=280, title=heading))
+    heights = heights_apart([row.bound_slope for row in rows], 0.19)
+    numbers = [
+        {"case": name, "T": 10 * start, "regret": level * 10**height, "slope": row.bound_slope}
+        for name, row, height in zip(names, rows, heights, strict=True)
+    ]
+    lines = chart_data(rays, f"slopes of {title}").mark_line(strokeDash=[4, 3], strokeWidth=1.2)
+    texts = chart_data(numbers, f"numbers of {title}").mark_text(align="left", dx=4, fontSize=11)
+    return [lines, texts.encode(text=alt.Text("slope:Q", format=".2f"))]
+
+
+# -- Section 5.1 ----------------------------------------------------------------------------
+
+
+def section_5_1(rows: Sequence[OrderRow]) -> alt.TopLevelMixin:
+    """Orders of pairs within a batch: regret on the example, and switches among many arms."""
+    return _finished(chart(rows))

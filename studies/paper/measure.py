@@ -5,6 +5,7 @@ Everything comes out of runs on disk, so a second call plays nothing again.
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -15,7 +16,7 @@ from attrs import frozen
 import bdes_framework as bdes
 from bdes_framework import CellSummary, Experiment, FloatArray
 from bdes_framework.experiment.summary import estimate
-from studies.pages import slope_of, slope_with_interval
+from studies.pages import interval_of_means, slope_of, slope_with_interval
 from studies.regimes import fast, middle, slow, slow_ucb
 
 HERE = Path(__file__).parent
@@ -59,7 +60,10 @@ CASES = [
 
 @frozen
 class TableRow:
-    """A line of Table 1, measured: the slope of mean regret beside that of the theorem's bound."""
+    """A line of Table 1, measured: the slope of mean regret beside that of the theorem's bound.
+
+    All intervals are 95 % bootstrap intervals over instances.
+    """
 
     regime: str
     lam: str
@@ -69,21 +73,22 @@ class TableRow:
     slope: float
     low: float
     high: float
+    last_slope: float
+    """Over the last decade alone."""
+    last_low: float
+    last_high: float
     instances: int
-    seeds: int
+    replications: int
     horizons: list[int]
     regret: list[float]
+    regret_low: list[float]
+    regret_high: list[float]
     lost: float
-
-    @property
-    def last_decade(self) -> float:
-        """The slope over the last factor of ten alone."""
-        return growth(self.horizons, self.regret)
 
 
 @frozen
 class FigureRow:
-    """Both regrets of one policy over time, averaged over replications."""
+    """Both regrets of one policy over time: means over replications, half their 95 % intervals."""
 
     instance: str
     lam: str
@@ -91,6 +96,8 @@ class FigureRow:
     rounds: list[int]
     des: list[float]
     external: list[float]
+    des_half_width: list[float]
+    external_half_width: list[float]
 
 
 def growth(times: Sequence[int], values: Sequence[float]) -> float:
@@ -108,22 +115,11 @@ def growth(times: Sequence[int], values: Sequence[float]) -> float:
 
 
 @frozen
-class HeadlineRow:
-    """The share of the best sequence's reward that a policy earns, with half its 95 % interval."""
-
-    policy: str
-    lam: str
-    share: float
-    half_width: float | None
-
-
-@frozen
 class Measured:
     """Everything that the pages show."""
 
     table_1: list[TableRow]
     figure_2: list[FigureRow]
-    headline: list[HeadlineRow]
 
 
 @frozen(eq=False)
@@ -154,19 +150,20 @@ def play(name: str, configs: Path) -> Played:
 def lam_of(label: str) -> str:
     """Return which point of the grid over lam a label stands for, as the file has it.
 
-    >>> lam_of("click-bait (arms.file=arms-1.csv, lam=T^-2)")
+    >>> lam_of("click-bait (lam=T^-2, arms.seed=7)")
     'T^-2'
     """
-    return label.rpartition("lam=")[2].removesuffix(")")
+    found = re.search(r"\blam=(.+?)(?:, [\w.]+=.*)?\)$", label)
+    assert found is not None
+    return found[1]
 
 
 def measure(configs: Path) -> Measured:
-    """Play everything; return the rows of Table 1, Figure 2 and the front page."""
+    """Play everything; return the rows of Table 1 and Figure 2."""
     played = {name: play(name, configs) for name in {case.experiment for case in CASES}}
     return Measured(
         table_1=[table_row(case, played[case.experiment]) for case in CASES],
         figure_2=figure_rows(play("figure-2", configs)),
-        headline=headline_rows(play("headline", configs)),
     )
 
 
@@ -179,14 +176,17 @@ def table_row(case: Case, played: Played) -> TableRow:
     cells = [
         c for c in played.cells if c.policy == case.policy and lam_of(c.environment) == case.lam
     ]
-    regret = _over_instances(cells, horizons)
+    regret = _by_instance(cells, horizons)
     slope, low, high = slope_with_interval(horizons, regret)
+    of_last = [k for k, t in enumerate(horizons) if t >= horizons[-1] / 11]
+    last = slope_with_interval([horizons[k] for k in of_last], regret[:, of_last])
+    ends = [_rounded(end) for end in interval_of_means(regret)]
     bounds = {}
     for c in played.experiment.cells:
         if lam_of(c.environment.label) == case.lam:
             r, lam = (_array(c.environment.parameters[name]) for name in ("r", "lam"))
             bounds[c.horizon] = case.bound(c.horizon, r.size, float(lam))
-    last = [c for c in cells if c.horizon == horizons[-1]]
+    at_last = [c for c in cells if c.horizon == horizons[-1]]
     return TableRow(
         regime=case.regime,
         lam=case.lam,
@@ -196,21 +196,26 @@ def table_row(case: Case, played: Played) -> TableRow:
         slope=slope,
         low=low,
         high=high,
-        instances=len({c.environment for c in cells}),
-        seeds=len(regret),
+        last_slope=last[0],
+        last_low=last[1],
+        last_high=last[2],
+        instances=len(regret),
+        replications=len({c.replication for c in cells}),
         horizons=horizons,
         regret=_averaged(regret),
-        lost=float(np.mean([_regret(c) / _best(c) for c in last])),
+        regret_low=ends[0],
+        regret_high=ends[1],
+        lost=float(np.mean([_regret(c) / _best(c) for c in at_last])),
     )
 
 
-def _over_instances(cells: Sequence[CellSummary], horizons: Sequence[int]) -> FloatArray:
-    """Return regret averaged over instances: shape (replications, horizons)."""
-    sums: dict[tuple[int, int], list[float]] = {}
+def _by_instance(cells: Sequence[CellSummary], horizons: Sequence[int]) -> FloatArray:
+    """Return regret averaged over replications: shape (instances, horizons)."""
+    found: dict[str, dict[int, list[float]]] = {}
     for cell in cells:
-        sums.setdefault((cell.replication, cell.horizon), []).append(_regret(cell))
-    replications = sorted({replication for replication, _ in sums})
-    return np.array([[np.mean(sums[k, t]) for t in horizons] for k in replications])
+        by_horizon = found.setdefault(cell.environment, {})
+        by_horizon.setdefault(cell.horizon, []).append(_regret(cell))
+    return np.array([[np.mean(own[t]) for t in horizons] for own in found.values()])
 
 
 def _regret(cell: CellSummary) -> float:
@@ -237,10 +242,11 @@ def figure_rows(played: Played) -> list[FigureRow]:
         curves = played.run.curves(label, policy, horizon)
         assert curves.regret is not None
         assert curves.states is not None
-        external = _averaged(_array(parameters["r"]).max() * curves.states - curves.means)
+        external = _array(parameters["r"]).max() * curves.states - curves.means
         place = label.partition(" (")[0], lam_of(label), policy
-        rounds = curves.checkpoints.tolist()
-        rows.append(FigureRow(*place, rounds, _averaged(curves.regret), external))
+        regrets = curves.regret, external
+        means, halves = map(_averaged, regrets), map(_half_widths, regrets)
+        rows.append(FigureRow(*place, curves.checkpoints.tolist(), *means, *halves))
     return rows
 
 
@@ -249,22 +255,13 @@ def _array(values: object) -> FloatArray:
 
 
 def _averaged(curves: FloatArray) -> list[float]:
-    return [round(value, 2) for value in curves.mean(axis=0).tolist()]
+    return _rounded(curves.mean(axis=0))
 
 
-# -- the front page -------------------------------------------------------------------------
+def _half_widths(curves: FloatArray) -> list[float]:
+    found = [estimate(column) for column in curves.T.tolist()]
+    return _rounded(np.array([one.half_width for one in found if one is not None]))
 
 
-def headline_rows(played: Played) -> list[HeadlineRow]:
-    """Return each policy's share, by lam: averaged over instances, then over replications."""
-    shares: dict[tuple[str, str], dict[int, list[float]]] = {}
-    for cell in played.cells:
-        assert cell.total_mean is not None
-        by_seed = shares.setdefault((cell.policy, lam_of(cell.environment)), {})
-        by_seed.setdefault(cell.replication, []).append(cell.total_mean / _best(cell))
-    rows = []
-    for (policy, lam), by_seed in shares.items():
-        found = estimate([float(np.mean(values)) for values in by_seed.values()])
-        assert found is not None
-        rows.append(HeadlineRow(policy, lam, found.mean, found.half_width))
-    return rows
+def _rounded(values: FloatArray) -> list[float]:
+    return [round(value, 2) for value in values.tolist()]

@@ -1,6 +1,6 @@
 """The paper reproduced: ``make paper`` runs these experiments and writes docs/ from them.
 
-Figures, tables and the numbers on the front page come out of here, and from nowhere else.
+Figures and tables come out of here, and from nowhere else.
 What was measured is kept in ``measured.json``, so that pages can be checked without playing.
 """
 
@@ -14,13 +14,14 @@ from string import Template
 import altair as alt
 import cattrs
 
-from studies.pages import replaced_between, table
+from studies.pages import table
 from studies.paper import charts
 from studies.paper.measure import HERE, Measured, growth, measure
+from studies.sticky_ablations import measure as ablations
+from studies.theorem_e2 import measure as theorem_e2
 
 REPOSITORY = HERE.parent.parent
 MEASURED = HERE / "measured.json"
-BEGIN, END = "<!-- headline: written by make paper -->", "<!-- end of headline -->"
 
 
 def table_1(measured: Measured) -> str:
@@ -32,13 +33,17 @@ def table_1(measured: Measured) -> str:
             "policy": row.policy,
             "exponent": row.exponent,
             "bound": f"{row.bound_slope:.2f}",
-            "measured, 95 %": f"{row.slope:.2f} ({row.low:.2f} to {row.high:.2f})",
-            "last decade": f"{row.last_decade:.2f}",
+            "measured, 95 %": _interval(row.slope, row.low, row.high),
+            "last decade, 95 %": _interval(row.last_slope, row.last_low, row.last_high),
             "horizons": " to ".join(f"10^{math.log10(row.horizons[k]):.3g}" for k in (0, -1)),
             "regret, of OPT": f"{row.regret[-1]:,.0f}, {row.lost:.2%}",
         }
         for row in measured.table_1
     )
+
+
+def _interval(middle: float, low: float, high: float) -> str:
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
 
 def figure_2_table(measured: Measured, instance: str) -> str:
@@ -52,35 +57,22 @@ def figure_2_table(measured: Measured, instance: str) -> str:
     return table(lines.values())
 
 
-TOLD = {
-    "etc": "lam, the restoring arm",
-    "unknown-lambda": "the restoring arm",
-}
-"""What the headline's policies know beforehand, besides K and T; the others nothing."""
-
-
-def headline(measured: Measured) -> str:
-    """Return the front page's table: the share of the best sequence's reward."""
-    lines: dict[str, dict[str, str]] = {}
-    for row in measured.headline:
-        half = "" if row.half_width is None else f" ± {row.half_width:.1%}"
-        told = TOLD.get(row.policy, "nothing")
-        line = lines.setdefault(row.policy, {"policy": f"`{row.policy}`", "told": told})
-        line[f"lam = {row.lam}"] = f"{row.share:.1%}{half}"
-    return table(lines.values())
-
-
 def page(measured: Measured) -> str:
     """Return docs/paper.md: the text of page.md with every number filled in."""
     numbers = {
-        "seeds": str(measured.table_1[0].seeds),
+        "replications": str(measured.table_1[0].replications),
         "instances": str(measured.table_1[0].instances),
         "table_1": table_1(measured),
         "opposites": figure_2_table(measured, "opposites"),
         "click_bait": figure_2_table(measured, "click-bait"),
     }
     text = (HERE / "page.md").read_text(encoding="utf-8")
-    return Template(text).substitute(numbers | quoted_numbers(measured))
+    return Template(text).substitute(
+        numbers
+        | quoted_numbers(measured)
+        | ablations.numbers(ablations.saved())
+        | theorem_e2.numbers(theorem_e2.saved())
+    )
 
 
 def quoted_numbers(measured: Measured) -> dict[str, str]:
@@ -89,24 +81,23 @@ def quoted_numbers(measured: Measured) -> dict[str, str]:
     for row in measured.table_1:
         name = _as_name(row.policy, row.lam)
         found[f"slope_{name}"] = f"{row.slope:.2f}"
+        found[f"interval_{name}"] = _interval(row.slope, row.low, row.high)
         found[f"bound_{name}"] = f"{row.bound_slope:.2f}"
-        found[f"last_{name}"] = f"{row.last_decade:.2f}"
+        found[f"last_{name}"] = f"{row.last_slope:.2f}"
         found[f"lost_{name}"] = f"{row.lost:.2%}"
     for curve in measured.figure_2:
         name = _as_name(curve.instance, curve.policy, curve.lam)
         found[f"des_{name}"] = f"{curve.des[-1]:,.0f}"
         found[f"external_{name}"] = f"{curve.external[-1]:,.0f}"
         found[f"growth_{name}"] = f"{growth(curve.rounds, curve.des):.2f}"
+        found[f"external_growth_{name}"] = f"{growth(curve.rounds, curve.external):.2f}"
+    opposites = [curve for curve in measured.figure_2 if curve.instance == "opposites"]
+    found["most_external"] = f"{max(max(curve.external) for curve in opposites):,.0f}"
     return found
 
 
 def _as_name(*parts: str) -> str:
     return re.sub(r"\W+", "_", "_".join(parts)).strip("_")
-
-
-def with_headline(readme: str, measured: Measured) -> str:
-    """Return the front page's text with its block of numbers replaced."""
-    return replaced_between(readme, BEGIN, END, headline(measured))
 
 
 def pictures(measured: Measured) -> dict[str, Callable[[], alt.TopLevelMixin]]:
@@ -117,7 +108,7 @@ def pictures(measured: Measured) -> dict[str, Callable[[], alt.TopLevelMixin]]:
         "paper-figure-2": lambda: charts.figure_2(figure_2, "opposites"),
         "paper-figure-2-click-bait": lambda: charts.figure_2(figure_2, "click-bait"),
         "paper-table-1": lambda: charts.table_1(measured.table_1),
-        "headline": lambda: charts.headline(measured.headline),
+        "paper-section-5-1": lambda: charts.section_5_1(ablations.saved()),
     }
 
 
@@ -128,9 +119,6 @@ def write(measured: Measured, repository: Path) -> None:
     (docs / "paper.md").write_text(page(measured), encoding="utf-8")
     for name, draw in pictures(measured).items():
         draw().save(docs / "img" / f"{name}.svg")
-    readme = repository / "README.md"
-    text = readme.read_text(encoding="utf-8")
-    readme.write_text(with_headline(text, measured), encoding="utf-8")
 
 
 def as_json(measured: Measured) -> str:
@@ -151,6 +139,8 @@ def main() -> None:
     """Play what is not there yet, and write everything anew."""
     measured = measure(HERE)
     MEASURED.write_text(as_json(measured), encoding="utf-8")
+    ablations.save(ablations.measure())
+    theorem_e2.save(theorem_e2.measure())
     write(measured, REPOSITORY)
 
 

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 import bdes_framework as bdes
+from bdes_framework._internal.colours import colours_of
 from studies.pages import chart_data, on_white, slope_with_interval, table
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +58,9 @@ def play(name: str) -> Path:
         with bdes.run_experiment(
             EXPERIMENTS / f"{name}.toml",
             out=ROOT / "runs" / f"posterior-{name}",
-            on_start=lambda total, done: progress.update(task, total=total, completed=done),
+            on_start=lambda total, left: progress.update(
+                task, total=total, completed=total - len(left)
+            ),
             on_cell=lambda cell, result: progress.advance(task),
         ) as run:
             return run.folder
@@ -192,21 +195,23 @@ def chart(rows: Sequence[Row]) -> alt.TopLevelMixin:
         for name in row.regret
     ]
     order = list(dict.fromkeys(row.lam for row in rows))
-    scale = alt.Scale(scheme="tableau10")
+    colours = colours_of(rows[0].regret)
+    lines = [colour.light for colour in colours.values()]
+    scale = alt.Scale(domain=list(colours), range=lines)
     legend = alt.Legend(title=None, orient="bottom", columns=5)
     is_ours = alt.datum.policy == OURS
-    lines = (
+    curves = (
         chart_data(values, "posterior")
         .mark_line(point=True)
         .encode(
             x=alt.X("lam:N", sort=order, title="lam", axis=alt.Axis(labelAngle=-45)),
             y=alt.Y("regret:Q", scale=alt.Scale(type="log"), title="mean DES regret"),
-            color=alt.Color("policy:N", sort=list(rows[0].regret), scale=scale, legend=legend),
+            color=alt.Color("policy:N", scale=scale, legend=legend),
             strokeWidth=alt.condition(is_ours, alt.value(4), alt.value(1.5), empty=False),
         )
         .properties(width=360, height=300)
     )
-    return on_white(lines.facet(column=alt.Column("instances:N", title=None)))
+    return on_white(curves.facet(column=alt.Column("instances:N", title=None)))
 
 
 Table = Callable[[Sequence[Row]], str]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,9 +108,11 @@ def test_two_rounds_as_one_square_the_decay() -> None:
 def test_one_measurement_counts_like_two_halves(kind: str) -> None:
     levels = noisy_levels(3)
     size = np.full(len(UNEVEN), 50_000.0)
-    whole = calibrate_rate(CtrCurve(UNEVEN, levels, **{kind: size}))
+    sizes: dict[str, Any] = {kind: size}
+    whole = calibrate_rate(CtrCurve(UNEVEN, levels, **sizes))
     twice = [np.repeat(column, 2) for column in (np.array(UNEVEN), levels, size / 2)]
-    split = calibrate_rate(CtrCurve(twice[0], twice[1], **{kind: twice[2]}))
+    sizes = {kind: twice[2]}
+    split = calibrate_rate(CtrCurve(twice[0], twice[1], **sizes))
     assert_same_fit(split, whole)
 
 
@@ -270,7 +273,7 @@ TOO_STRAIGHT = "too straight for an end state"
     [
         (CtrCurve([0, 5], [0.1, 0.2], [1e6, 1e6]), "three different times"),
         (CtrCurve([0, 0, 5, 5], [0.1, 0.1, 0.2, 0.2], [1e6] * 4), "three different times"),
-        (CtrCurve([0, 5, 9], [0.3, 0.2, 0.15]), "add a fourth"),
+        (CtrCurve([0, 5, 9], [0.3, 0.2, 0.15]), "add another"),
         (CtrCurve([0, 1, 2, 3], [0.1, 0.1, 0.1, 0.1]), "any lam fits"),
         (CtrCurve([0, 1, 2, 3], [0.0, 0.0, 0.0, 0.0]), "any lam fits"),
         (CtrCurve([0, 1, 2, 3], [0.0] * 4, impressions=[100] * 4), "any lam fits"),
@@ -361,7 +364,7 @@ def test_levels_just_within_bounds_are_fitted() -> None:
         ({"times": [0], "levels": [0.1], "weights": [1], "impressions": [1]}, "not both"),
     ],
 )
-def test_a_malformed_curve_is_rejected(columns: dict[str, list[float]], reason: str) -> None:
+def test_a_malformed_curve_is_rejected(columns: dict[str, Any], reason: str) -> None:
     with pytest.raises(bdes.InvalidValueError, match=reason) as caught:
         CtrCurve(**columns)
     assert not isinstance(caught.value, UnidentifiedCurveError)

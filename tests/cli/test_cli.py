@@ -94,8 +94,9 @@ def test_plugins_json_has_states_and_summaries(install: Install) -> None:
     records = {record["plugin"]: record for record in json.loads(prints("plugins", "--json"))}
     assert records["broken_one"]["state"] == "failed"
     assert "the disk is on fire" in records["broken_one"]["reason"]
-    (bernoulli,) = records["bdes_environments"]["registered"]
+    bernoulli, crowd = records["bdes_environments"]["registered"]
     assert (bernoulli["kind"], bernoulli["name"]) == ("environment", "bernoulli")
+    assert (crowd["kind"], crowd["name"]) == ("crowd_environment", "crowd")
     assert bernoulli["summary"].startswith("Clicks drawn")
 
 
@@ -150,6 +151,10 @@ def test_commands_of_plugins_are_listed_and_run(install: Install) -> None:
     ("source", "message"),
     [
         ("raise OSError('no')", "cannot be loaded: OSError: no"),
+        (
+            "raise type('Odd', (Exception,), {'__str__': lambda self: 1 / 0})()",
+            "cannot be loaded: Odd: (its message cannot be read: ZeroDivisionError)",
+        ),
         ("hello = 3", "is no click command but int"),
     ],
 )
@@ -183,7 +188,7 @@ def test_runs_are_shown_listed_exported_compared(folder: Path) -> None:
     assert "6/6" in listing
     assert len(json.loads(prints("export", "one", "--format", "json", cwd=folder))) == 6
     as_csv = prints("export", "one", cwd=folder).splitlines()
-    assert as_csv[0].startswith("environment,policy,horizon")
+    assert as_csv[0].startswith("environment,lam,K,instance,policy")
     assert len(as_csv) == 7
     prints("export", "one", "--format", "parquet", "--out", "x.parquet", cwd=folder)
     assert pyarrow.parquet.read_table(folder / "x.parquet").num_rows == 6
@@ -218,10 +223,17 @@ def test_check_counts_and_leaves_nothing_behind(folder: Path) -> None:
     shown = prints("check", "demo.toml", cwd=folder)
     assert "cells         6" in shown
     assert "pulls         180" in shown
-    assert "planning" not in shown
+    assert "time" not in shown
+    assert "instances" not in shown
     assert not (folder / "runs").exists()
-    write_experiment(folder, ("benchmark = false\n", ""))
-    assert "; besides, planning the benchmark\n" in prints("check", "demo.toml", cwd=folder)
+    arms = 'arms = {generator = "click-bait", n = 3, instances = 4, seed = 1}'
+    text = (
+        f'name = "many"\nseed = 1\nhorizons = [10]\n[[environments]]\nuse = "bernoulli"\n{arms}\n'
+    )
+    (folder / "many.toml").write_text(text + 'lam = [0.1, 0.2, 0.3]\n[[policies]]\nuse = "ucb1"\n')
+    lines = prints("check", "many.toml", cwd=folder).splitlines()
+    assert lines[1:4] == ["environments   1", "instances      4", "values of lam  3"]
+    assert [line for line in lines if line != line.rstrip()] == []
     write_experiment(folder, ("lam", "lamb"))
     wrong = fails("check", "demo.toml", cwd=folder)
     assert "environments[0].lamb: is not a parameter. Did you mean 'lam'?" in wrong
@@ -235,6 +247,8 @@ def test_init_writes_a_valid_file_once(tmp_path: Path) -> None:
     assert (tmp_path / "mine.toml").read_text() == before
     schema, tables = json.loads(prints("schema")), tomllib.loads(before)
     jsonschema.validate(tables, schema)
+    assert tables["environments"][0]["arms"]["instances"] >= 10  # so that intervals say something
+    assert tables["policies"][0] == {"use": "posterior"}
     tables["environments"][0]["lamb"] = tables["environments"][0].pop("lam")
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(tables, schema)

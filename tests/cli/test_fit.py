@@ -80,7 +80,7 @@ def test_fit_reads_a_pipe(source: str) -> None:
     done = piped("arm,reward,user\n" + "a,1,x\nb,0,y\n" * 20, source)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert "40 in 1 sequence " in done.stdout
+    assert "40 in 1 sequence\n" in done.stdout
     assert "not used          column user" in done.stdout
     # Warnings are whole lines, whatever the width: they can be searched.
     assert "lam is known only to lie between" in done.stdout

@@ -1,14 +1,17 @@
 """Runs that came from somebody else: what they name is not read, what they hold is checked."""
 
+import os
 import re
 import shutil
 import sqlite3
+import tracemalloc
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from bdes_framework._version import __version__
+from bdes_framework.experiment import results
 from bdes_framework.experiment.store import DATABASE
 from tests.support.command import bdes, fails, prints
 from tests.support.damage import change_index, change_value, seal
@@ -114,6 +117,21 @@ def test_verify_of_what_cannot_be_opened(foreign: Path) -> None:
     (foreign / DATABASE).write_bytes(b"no database " * 1000)
     done = bdes("verify", str(foreign))
     assert (done.returncode, "it is damaged" in done.stdout) == (1, True)
+
+
+def test_verify_reads_no_more_of_a_file_than_is_used(
+    foreign: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "MAX_RESOLVED_BYTES", 1 << 20)
+    os.truncate(foreign / "resolved.json", 1 << 26)
+    tracemalloc.start()
+    try:
+        damage = results.find_damage(foreign)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert damage == ["file 'resolved.json'"]
+    assert peak < 1 << 24
 
 
 @pytest.mark.parametrize("table", ["meta", "cells", "benchmarks", "timings", "code", "provenance"])

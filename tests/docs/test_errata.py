@@ -275,8 +275,9 @@ def test_eliminating_a_tenth_exceeds_the_horizon() -> None:
     # Two means, each off by its own Hoeffding radius, still differ by the radius printed.
     guaranteed = 14_850
     log = math.log(2 * n_arms**2 * horizon * batches)
+    assert 8 * log / 0.1**2 == pytest.approx(14_849.25, abs=0.005)
     assert 0.1 - 2 * math.sqrt(log / (2 * guaranteed)) >= math.sqrt(2 * log / guaranteed)
-    assert 0.1 - 2 * math.sqrt(log / (2 * 14_848)) < math.sqrt(2 * log / 14_848)
+    assert 0.1 - 2 * math.sqrt(log / (2 * 14_849)) < math.sqrt(2 * log / 14_849)
     assert 2 * guaranteed * 15 / horizon == pytest.approx(4.5, abs=0.05)
 
 
@@ -320,12 +321,16 @@ def test_box_for_unknown_lam_tests_half_the_rounds() -> None:
 
 
 def test_threshold_is_out_of_reach_of_most_arms() -> None:
-    threshold = 3 * math.sqrt(math.log(100_000)) / (100_000 / 5) ** (1 / 3)
-    assert threshold == pytest.approx(0.375, abs=0.001)
+    def threshold(horizon: int) -> float:
+        return 3 * math.sqrt(math.log(horizon)) / math.cbrt(horizon / 5)
+
+    assert threshold(100_000) == pytest.approx(0.375, abs=0.001)
     lam = 0.1
     signal = abs(0.3 - bdes.alternating_limit(0.3, 0.9, lam))  # of an arm with r = 1
     assert signal == pytest.approx(0.6 / (2 - lam))
-    assert signal < threshold
+    assert signal < threshold(100_000)
+    for apart, last in ((0.6, 180_513), (1.0, 30_760)):
+        assert threshold(last + 1) < apart / (2 - lam) <= threshold(last)
 
 
 # 11: external against DES regret.
@@ -752,6 +757,31 @@ def test_first_state_cannot_always_be_scaled_to_one() -> None:
         for arm in range(instance.n_arms):
             rewards = instance.expected_rewards([arm] * horizon)
             assert rewards.max() == rewards[0]
+
+
+# 27: smart switching.
+def test_going_to_and_fro_costs_on_the_example() -> None:
+    c = 1 / math.sqrt(2)
+    instance = Instance([1.0, 0.0, c], [0.0, 1.0, c], 1.0)
+    cycle = [0, 1, 0, 2, 2, 2]
+    lost = 3 - 6 * per_round(instance, cycle)
+    assert lost == pytest.approx(1 - c, abs=1e-2)
+    assert 1 - c == pytest.approx(0.29, abs=0.005)
+    assert per_round(instance, [0, 1]) == pytest.approx(0.5, abs=1e-3)
+
+
+def test_switches_are_a_tenth_of_the_bound_at_most() -> None:
+    said = 0
+    for n_arms, exponent in itertools.product((1, 2, 5, 20, 100, 1000), range(2, 16)):
+        horizon = 10.0**exponent
+        batches, pairs = 2 * math.log(horizon), n_arms * (n_arms + 1) / 2
+        log = math.log(2 * n_arms**2 * batches * horizon)
+        explored = 2 * math.sqrt(math.e) * math.sqrt(2 * log * pairs * horizon)
+        switches = batches * pairs
+        if explored < horizon:
+            said += 1
+            assert switches < explored / (4 * math.e) < explored / 10
+    assert said > 40
 
 
 # Smaller misprints.

@@ -7,9 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from bdes_framework import FloatArray, Instance, alternating_limit, settling_pulls
+from bdes_framework import FloatArray, Instance, alternating_limit, load_plugins, settling_pulls
 from bdes_policies import estimate_lam
 
+PLUGINS = load_plugins()
 HORIZON, N_ARMS = 1_000_000, 2
 BLOCK = round((HORIZON / N_ARMS) ** (2 / 3))
 THRESHOLD = 3 * math.sqrt(math.log(HORIZON)) / (HORIZON / N_ARMS) ** (1 / 3)
@@ -49,6 +50,26 @@ def test_theorem_e2_slow_states_go_to_exp3p(exponent: float, lost: float) -> Non
     assert largest_gap(instance) > LARGE_GAP
     assert gap_seen(instance) <= THRESHOLD
     assert lost_without_states(instance) <= lost
+
+
+def test_best_pair_of_rate_one_is_nearly_best_near_it() -> None:
+    """Lemma 5.4: a state is off by at most 1 - lam, so a value by as much a round, twice."""
+    rng, horizon = np.random.default_rng(54), 12
+    for off, n_arms in itertools.product((0.0, 0.01, 0.1), (2, 3)):
+        r, b = rng.random((2, n_arms))
+        sticky, near = Instance(r, b, 1.0), Instance(r, b, 1 - off)
+        pairs = list(itertools.combinations_with_replacement(range(n_arms), 2))
+        pair = max(pairs, key=lambda p: r[p[0]] * b[p[1]] + r[p[1]] * b[p[0]])
+        played = near.value(list(pair) * (horizon // 2))
+        best = exact_value(near, horizon)
+        for arms in ([*pair] * (horizon // 2), rng.integers(n_arms, size=horizon).tolist()):
+            assert abs(near.value(arms) - sticky.value(arms)) <= off * horizon + 1e-12
+        # The first and the last round may differ from the cycle: at most 1 each.
+        assert best - played <= 2 * off * horizon + 2
+
+
+def exact_value(instance: Instance, horizon: int) -> float:
+    return PLUGINS.planner("exact").plan(instance, horizon).value
 
 
 @pytest.mark.parametrize("lam", [HORIZON**-0.5, 0.1, 1.0])
@@ -156,3 +177,29 @@ def test_lemma_e1_needs_delta_above_eps() -> None:
     assert missed > 0.97
     assert 4 * math.exp(-2 * samples * delta**2) < 0.002  # the bound stated
     assert 4 * math.exp(-2 * samples * (delta - eps) ** 2) < 0.002  # and the proof's, below eps
+
+
+def noisy_estimates(r: float, eps: float, samples: int, runs: int, seed: int) -> FloatArray:
+    """Return r_hat of many blocks, each reward drawn from Bern(r (1 - eps + noise))."""
+    noise = {"use": "gaussian", "sigma": 0.05}  # r·q is five sigma and more from 0 and 1
+    world = PLUGINS.environment("bernoulli", seed=seed, r=[r], b=[1 - eps], lam=1.0, noise=noise)
+    world.pull(np.zeros(1, dtype=np.int64))  # from now on the state is 1 - eps
+    rewards = world.pull(np.zeros(runs * samples, dtype=np.int64)).rewards
+    return np.asarray(rewards.reshape(runs, samples).mean(axis=1))
+
+
+def test_lemma_e1_holds_on_noisy_draws_for_delta_above_eps() -> None:
+    r, eps, samples = 0.6, 0.01, 400
+    off = np.abs(noisy_estimates(r, eps, samples, runs=2_000, seed=7400) - r)
+    assert off.std() == pytest.approx(0.015, abs=0.002)  # of a mean of 400 draws: noise adds none
+    for delta in (0.06, 0.07, 0.08):
+        bound = 4 * math.exp(-2 * samples * (delta - eps) ** 2)
+        assert bound < 1
+        assert (off >= 2 * delta).mean() <= bound
+    for distance in (0.05, 0.06, 0.07):  # so loose that it can be had without the union bound
+        seen = (off >= distance).mean()
+        assert 0 < seen <= 2 * math.exp(-2 * samples * (distance - eps * r) ** 2)
+    # As printed, for any delta, it fails on draws too.
+    eps, delta, samples = 0.1, 0.02, 10_000
+    off = np.abs(noisy_estimates(r, eps, samples, runs=100, seed=7401) - r)
+    assert (off >= 2 * delta).mean() > 0.97 > 4 * math.exp(-2 * samples * delta**2)

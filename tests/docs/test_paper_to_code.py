@@ -26,6 +26,42 @@ NUMBERED = {
     "Table": "1",
 }
 
+UNNUMBERED = [
+    "arms (r, b)",
+    "eq. (1)",
+    "q0 = 1",
+    "learning protocol",
+    "OPT",
+    "DES regret",
+    "external regret",
+    "translation to ads",
+    "translation to recommender systems",
+    "Section 2.1: U(t)",
+    "exact dynamic program",
+    "remark: complexity of the dynamic program",
+    "assumption: a known replenishing arm",
+    "thought experiments",
+    "remark: unknown replenishing arm",
+    "remark: extreme values",
+    "λ = 0",
+    "remark: interpretation",
+    "remark: EXP3.P versus UCB",
+    "example: A, B and C",
+    "example: naive ABA-CCC, unsmart switching",
+    "meta-arms",
+    "noise-perturbed model",
+    "regret with noise",
+    "assumption (A1)",
+    "assumption (A2)",
+    "λ = Θ(1/T)",
+    "λ given as an untrusted prediction",
+    "contextual or multi-dimensional state",
+    "A: proof",
+    "D: proof",
+    "E.1, Parts I to III",
+]
+"""Definitions, assumptions, examples, remarks and open questions, in the paper's order."""
+
 
 @frozen
 class Row:
@@ -87,6 +123,11 @@ def test_every_numbered_item_of_the_paper_has_one_row() -> None:
     counts = Counter(match.group() for match in found if match)
     wanted = {f"{kind} {n}" for kind, numbers in NUMBERED.items() for n in numbers.split()}
     assert [item for item in wanted if counts[item] != 1] == []
+
+
+@pytest.mark.parametrize("item", UNNUMBERED)
+def test_every_other_item_has_one_row(item: str) -> None:
+    assert len([row for row in rows() if row.paper.startswith(item)]) == 1
 
 
 def test_every_erratum_is_named_by_a_row() -> None:

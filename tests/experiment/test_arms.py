@@ -78,6 +78,15 @@ def test_click_bait_is_anti_correlated() -> None:
     assert abs(np.corrcoef(r, b)[0, 1]) < 0.1
 
 
+def test_replenishing_raises_the_largest_b_only() -> None:
+    r, b = generate_arms(ArmsConfig(generator="click-bait", n=4, seed=1))
+    again, raised = generate_arms(
+        ArmsConfig(generator="click-bait", n=4, seed=1, replenishing=True)
+    )
+    assert again.tolist() == r.tolist()
+    assert raised.tolist() == [1.0 if k == b.argmax() else b[k] for k in range(4)]
+
+
 def test_a_grid_has_every_pair() -> None:
     r, b = generate_arms(ArmsConfig(generator="grid", n=3))
     side = (0, 0.5, 1)

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from bdes_framework import load_run
-from bdes_framework.experiment.cell import MAX_DIAGNOSTICS
+from bdes_framework.experiment.cell import MAX_DIAGNOSTICS, failed
 from bdes_framework.experiment.failures import MAX_DETAILS
 from tests.support.command import bdes
 from tests.support.experiments import (
@@ -37,6 +38,17 @@ def test_installed_plugin_is_named_with_version_line_and_round(
     install("acme", source, version="0.3")
     write_experiment(folder, ('use = "mine"', 'use = "greedy"'))
     assert errors_of(folder) == {"acme 0.3, acme.py:17, round 7: KeyError: 'oops'"}
+
+
+def test_plugin_in_a_namespace_package_is_named(folder: Path, install: Install) -> None:
+    site = install("wide", "", version="0.3", target="wide_space.part.greedy")
+    (site / "wide.py").unlink()
+    part = site / "wide_space" / "part"
+    part.mkdir(parents=True)
+    (part / "__init__.py").touch()
+    (part / "greedy.py").write_text(changed(GOOD, ("{name}", "greedy"), (TELL, FAULT), SINGLY))
+    write_experiment(folder, ('use = "mine"', 'use = "greedy"'))
+    assert errors_of(folder) == {"wide 0.3, greedy.py:17, round 7: KeyError: 'oops'"}
 
 
 def test_helper_of_a_local_plugin_is_named(folder: Path) -> None:
@@ -94,6 +106,12 @@ def test_broken_diagnostics_are_a_warning(folder: Path, body: str, warning: str)
         ]
         assert all(warning in str(cell.warning) for cell in run.cells())
     assert sum(len(str(row)) for row in dump(folder / "run")) < 10_000
+
+
+@pytest.mark.parametrize("end", ["", '", "x": ' + "[" * 10**5, '", "diagnostics_error": 1, }'])
+def test_stored_diagnostics_that_cannot_be_read_are_a_warning(end: str) -> None:
+    stored = evolve(failed("key", "", ""), diagnostics='{"diagnostics_error": "' + end)
+    assert stored.warning == "no diagnostics: what is stored of them cannot be read"
 
 
 def test_diagnostics_of_ordinary_size_are_kept(folder: Path) -> None:

@@ -10,9 +10,11 @@ from attrs import frozen
 from bdes_framework import (
     BuildContext,
     ConfigError,
+    CrowdProblem,
     Engine,
     EngineRef,
     Kind,
+    PluginError,
     Problem,
     Registrar,
     StoreError,
@@ -79,11 +81,21 @@ def test_exceptions_that_are_none_end_a_benchmark_only(folder: Path, fault: str)
         assert run.benchmark_errors()
 
 
-@pytest.mark.parametrize("fault", NO_EXCEPTIONS)
+UNREADABLE = "raise type('Odd', (Exception,), {'__str__': lambda self: 1 / 0})()"
+
+
+@pytest.mark.parametrize("fault", [*NO_EXCEPTIONS, UNREADABLE])
 def test_exceptions_that_are_none_in_hooks_are_warnings(folder: Path, fault: str) -> None:
     write_plugin(folder, ("@hookimpl", HOOK.format(fault=fault) + "\n@hookimpl"))
     with pytest.warns(RuntimeWarning, match="plugin 'mine': bdes_cell_finished raised"):
         assert len(run_demo(folder).cells()) == 6
+
+
+def test_factory_that_raises_what_cannot_be_read_is_named(folder: Path) -> None:
+    write_plugin(folder, ("return First()", UNREADABLE))
+    plugins = load_plugins(modules=[str(folder / "mine.py")])
+    with pytest.raises(PluginError, match=r"'mine' raised Odd: .*cannot be read: ZeroDivision"):
+        plugins.policy("mine", Problem(2, 10), seed=1)
 
 
 @pytest.mark.parametrize("where", ["import", "cell", "hook"])
@@ -132,6 +144,8 @@ def test_context_builds_every_kind() -> None:
         built["policy"] = context.policy("ucb1", Problem(2, 10))
         built["planner"] = context.planner("certified")
         built["noise_model"] = context.noise_model("none")
+        built["crowd_environment"] = context.crowd_environment(arms | {"use": "crowd"})
+        built["crowd_policy"] = context.crowd_policy("crowd-greedy", CrowdProblem(2, 10))
         return context.engine(config.inner)
 
     plugins = load_plugins()

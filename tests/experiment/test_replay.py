@@ -3,13 +3,14 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bdes_framework import load_experiment
 from bdes_framework.experiment import replay
-from bdes_framework.experiment.replay import spread_cells
+from bdes_framework.experiment.replay import ReplayError, replay_cell, spread_cells
 from tests.support.command import bdes
-from tests.support.experiments import Install, plugin_of, write_experiment, write_plugin
+from tests.support.experiments import Install, plugin_of, run_demo, write_experiment, write_plugin
 
 SECOND = (
     ('use = "mine"', 'use = "mine"\n\n[[policies]]\nuse = "other"'),
@@ -104,6 +105,26 @@ def test_cell_that_fails_only_when_played_again_is_not_verified(folder: Path) ->
     assert done.returncode == 1
     assert "not verified: mine on bernoulli, T = 10, replication 0: " in done.stderr
     assert "not deterministic" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [("raise GeneratorExit", "round 0: GeneratorExit"), ("np.sqrt = np.exp", "numpy.sqrt of this")],
+)
+def test_replay_keeps_to_itself_what_a_plugin_does(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, fault: str, reason: str
+) -> None:
+    monkeypatch.chdir(folder)
+    move = "import os\n        if os.path.exists('done'): os.chdir('/')"
+    write_plugin(folder, ("        pass", f"        {move}; {fault}"))
+    with run_demo(folder) as run:
+        stored = run.cells()[0]
+    (folder / "done").touch()
+    experiment = load_experiment(folder / "demo.toml")
+    with pytest.raises(ReplayError, match=f"playing it again failed: .*{reason}"):
+        replay_cell(experiment, experiment.cells[0], stored, np.array([10]))
+    assert Path.cwd() == folder
+    assert np.sqrt(4.0) == 2.0
 
 
 def test_verified_cells_are_spread_over_policies(two: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bdes_framework import Experiment, StoreError, load_experiment, load_run, run_experiment
-from bdes_framework.cli.runs import show_run
+from bdes_framework.cli.show import show_run
 from bdes_framework.experiment.store import locked, open_store
 from tests.support.command import bdes_process
 from tests.support.experiments import GOOD, changed, dump, run_demo, write_experiment, write_plugin
@@ -77,7 +77,7 @@ def starts_of(folder: Path, n_runs: int, experiment: Experiment, played: list[st
             experiment,
             out=folder / "run",
             engine="serial",
-            on_start=lambda total, done: starts.append((total, done)),
+            on_start=lambda total, left: starts.append((total, total - len(left))),
             on_cell=lambda cell, _: played.append(cell.key),
         )
     return starts
@@ -213,7 +213,7 @@ def test_run_is_read_as_rows_and_frames(folder: Path) -> None:
         rows = list(run.rows())
         assert len(rows) == 6
         assert run.to_pandas()["total_reward"].tolist() == [row["total_reward"] for row in rows]
-        assert run.to_polars()["horizon"].to_list() == [row["horizon"] for row in rows]
+        assert run.to_polars()["T"].to_list() == [row["T"] for row in rows]
         assert run.name == "demo"
         assert "bdes-framework" in run.resolved["versions"]
         with pytest.raises(KeyError, match="no finished cell"):

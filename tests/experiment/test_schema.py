@@ -94,6 +94,9 @@ def right() -> Iterator[dict[str, Any]]:
     yield with_environment(arms={"file": "arms.csv"})
     yield with_environment(arms={"generator": "click-bait", "n": [1, 2], "seed": [0], "spread": 1})
     yield with_environment(arms={"generator": ["uniform", "click-bait"], "n": 100_000})
+    yield with_environment(arms=DRAWN | {"seed": 7, "instances": 10})
+    yield with_environment(arms={"r": [0.9], "b": [0.1], "name": "x"})
+    yield with_environment(arms=[{"file": "arms.csv"}, DRAWN, {"r": [0.9], "b": [0.1]}])
 
 
 WRONG_KEYS: Mapping[str, list[Any]] = {
@@ -131,6 +134,8 @@ WRONG_ARMS: list[Any] = [
     *(DRAWN | {"n": n} for n in (0, 100_001, "2*K")),
     DRAWN | {"n": []},
     *(DRAWN | {"seed": seed} for seed in (-1, "T")),
+    *(DRAWN | {"instances": n} for n in (0, 10_001, [2, 3])),
+    *([], [DRAWN, "arms.csv"], [DRAWN | {"seed": [1, 2]}], {"r": [0.9]}),
     *(DRAWN | other for other in ({"file": "arms.csv"}, {"spread": 1.5}, {"stranger": 1})),
 ]
 

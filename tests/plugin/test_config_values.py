@@ -152,6 +152,25 @@ def test_structure_runs_all_validators(values: dict[str, object], expected: list
     assert all(text.startswith(start) for text, start in zip(found, expected, strict=True))
 
 
+class UnreadableError(ValueError):
+    """An error whose message raises."""
+
+    def __str__(self) -> str:
+        raise KeyError
+
+
+@frozen
+class Hostile:
+    """Raises an error that cannot be shown."""
+
+    def __attrs_post_init__(self) -> None:
+        raise UnreadableError
+
+
+def test_unreadable_error_of_a_config_is_a_mistake() -> None:
+    assert mistakes_in(Hostile, {}) == ["(its message cannot be read: KeyError)"]
+
+
 def test_messages_start_with_source_and_path() -> None:
     with pytest.raises(ConfigError) as caught:
         structure(Config, {"rate": "x" * 10_000, "number": "y"}, "demo.toml", "policies[0]")

@@ -259,3 +259,47 @@ def test_name_table_and_config_build_alike() -> None:
     assert by_name == by_table == by_config != other
     with pytest.raises(ConfigError, match="not both"):
         plugins.environment(config, seed=1, lam=0.4)
+
+
+# -- what policies are told -----------------------------------------------------------------
+
+
+def told_by(folder: Path, uses: str) -> bdes.Problem:
+    source = good_plugin(
+        "mine",
+        ("Config, build)", f"Config, build, uses={uses})"),
+        ("return First()", "First.told = context.problem\n    return First()"),
+    )
+    problem = bdes.Problem(n_arms=2, horizon=10, lam=0.5, replenishing_arm=1)
+    policy = load_file(folder, source).policy("mine", problem, seed=1)
+    return policy.told  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("uses", "lam", "arm"),
+    [
+        ("None", 0.5, 1),
+        ("()", None, None),
+        ("['lam']", 0.5, None),
+        ("('lam', 'replenishing_arm')", 0.5, 1),
+        ("lambda config: {'replenishing_arm'}", None, 1),
+    ],
+)
+def test_policy_is_told_only_what_it_uses(
+    tmp_path: Path, uses: str, lam: float | None, arm: int | None
+) -> None:
+    told = told_by(tmp_path, uses)
+    assert (told.lam, told.replenishing_arm, told.n_arms, told.horizon) == (lam, arm, 2, 10)
+
+
+def test_wrong_uses_are_refused(tmp_path: Path) -> None:
+    source = good_plugin("mine", ("Config, build)", "Config, build, uses=['lambda'])"))
+    status = status_of(load_file(tmp_path, source), "mine")
+    assert status.state == "failed"
+    assert "policy 'mine' uses 'lambda', which cannot be revealed. Did you mean" in status.reason
+    source = good_plugin("mine", ("Config, build)", "Config, build, uses='lam')"))
+    assert "must be a list of names" in status_of(load_file(tmp_path, source), "mine").reason
+    with pytest.raises(PluginError, match="its function 'uses' raised ZeroDivisionError"):
+        told_by(tmp_path, "lambda config: 1 / 0")
+    with pytest.raises(PluginError, match="uses 'q0', which cannot be revealed"):
+        told_by(tmp_path, "lambda config: ['q0']")

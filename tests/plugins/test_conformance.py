@@ -29,6 +29,27 @@ ENVIRONMENTS: list[dict[str, Any]] = [
 ]
 
 
+CROWDS: list[dict[str, Any]] = [
+    {"users": 7},
+    {
+        "users": 30,
+        "visits_per_user": 5,
+        "lifetimes": "geometric",
+        "arrivals": "cohorts",
+        "cohort": 4,
+    },
+    {"users": 30, "visits_per_user": 5, "arrivals": "round-robin", "spread": 0.5},
+    {"users": 9, "visits_per_user": 3, "lifetimes": "heavy-tailed", "noise": NOISE[1]},
+    {"users": 1, "q0": 0.5},
+]
+CROWD_POLICIES: list[dict[str, Any]] = [
+    {"use": "crowd-greedy", "explore": 3},
+    {"use": "each", "policy": "ucb1", "horizon": 4},
+    {"use": "each", "policy": "exp3p"},
+    {"use": "pooled", "policy": "thompson"},
+]
+
+
 def names(kind: Kind) -> list[str]:
     entries = PLUGINS.entries(kind)
     return [entry.name for entry in entries if entry.distribution == "bdes-framework"]
@@ -40,6 +61,12 @@ def checks() -> list[kit.Check]:
         found += kit.environment_checks("bernoulli", plugins=PLUGINS, **parameters)
     for noise in NOISE + NARROW_AND_WIDE:
         found += kit.noise_model_checks(noise, plugins=PLUGINS)
+    for parameters in CROWDS:
+        found += kit.crowd_environment_checks(
+            "crowd", plugins=PLUGINS, lam=0.3, **ARMS, **parameters
+        )
+    for policy in CROWD_POLICIES:
+        found += kit.crowd_policy_checks(policy, plugins=PLUGINS)
     found += kit.engine_checks("serial", plugins=PLUGINS)
     found += kit.engine_checks("processes", plugins=PLUGINS, workers=2)
     for planner in names(Kind.PLANNER):
@@ -66,6 +93,8 @@ def test_contract_is_kept_on_dask(check: kit.Check) -> None:
 
 def test_no_plugin_is_left_out() -> None:
     assert names(Kind.ENVIRONMENT) == ["bernoulli"]
+    assert names(Kind.CROWD_ENVIRONMENT) == ["crowd"]
+    assert set(names(Kind.CROWD_POLICY)) == {policy["use"] for policy in CROWD_POLICIES}
     assert names(Kind.ENGINE) == ["serial", "processes", "dask"]
     assert set(names(Kind.NOISE_MODEL)) == {noise["use"] for noise in NOISE}
     assert set(names(Kind.POLICY)) == {name for name, _ in CONFIGURATIONS}

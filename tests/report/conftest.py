@@ -8,7 +8,7 @@ import pytest
 from bdes_framework import load_run
 from bdes_framework.report.data import RunData
 from bdes_framework.report.page import Settings, report_page
-from tests.support.reports import EXPERIMENT, make_run
+from tests.support.reports import EXPERIMENT, STUDY, make_run
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +19,11 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_run(tmp_path_factory.mktemp("hostile"), EXPERIMENT)
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("study"), STUDY)
 
 
 @pytest.fixture(scope="session")
@@ -40,4 +45,10 @@ def data(plain: Path) -> Iterator[RunData]:
 @pytest.fixture
 def hostile_data(hostile: Path) -> Iterator[RunData]:
     with load_run(hostile) as run:
+        yield RunData(run)
+
+
+@pytest.fixture
+def study_data(study: Path) -> Iterator[RunData]:
+    with load_run(study) as run:
         yield RunData(run)

@@ -1,5 +1,6 @@
 """``bdes report`` and ``bdes plot``: what they write, and their errors."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -73,7 +74,7 @@ def test_missing_extra_is_named(
     command: str, missing: str, plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "bdes_framework.cli.report.find_spec", lambda name: None if name == missing else name
+        "bdes_framework._internal.upwards.find_spec", lambda name: None if name == missing else name
     )
     done = bdes(*command.split(), str(plain))
     assert done.returncode == 2
@@ -103,15 +104,54 @@ def test_plot_draws_across_lam_as_png(hostile: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "panels"),
+    [
+        ("", ["bernoulli, T = 200", "bernoulli, T = 50"]),
+        ("--horizon 50", ["bernoulli, T = 50"]),
+        ("--chart lam", ["bernoulli, T = 200"]),
+        ("--chart regret --where lam=0.3", ["bernoulli, lam = 0.3, T = 200"]),
+        ("--chart loglog --where lam=0.3 --where T=50", ["bernoulli, lam = 0.3"]),
+        ("--chart regret", ["bernoulli, lam = 0.05, T = 200", "bernoulli, lam = 0.3, T = 200"]),
+        ("--chart final", ["bernoulli, lam = 0.05, T = 200", "bernoulli, lam = 0.3, T = 200"]),
+        ("--chart loglog", ["bernoulli, lam = 0.05", "bernoulli, lam = 0.3"]),
+    ],
+)
+def test_plot_has_a_panel_per_setting_not_instance(
+    command: str, panels: list[str], study: Path, tmp_path: Path
+) -> None:
+    done = bdes("plot", str(study), *command.split(), "-o", "x.svg", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    texts = re.findall(r">([^<]*)</text>", (tmp_path / "x.svg").read_text())
+    assert [text for text in texts if text.startswith("bernoulli")] == panels
+
+
+def test_plot_is_as_wide_as_a_column(study: Path, tmp_path: Path) -> None:
+    for name in ("x.svg", "x.pdf"):
+        done = bdes("plot", str(study), "--width-mm", "84", "-o", name, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+    svg, pdf = (tmp_path / "x.svg").read_text(), (tmp_path / "x.pdf").read_bytes()
+    (pixels,) = re.findall(r'^<svg[^>]* width="([\d.]+)"', svg)
+    (points,) = re.findall(rb"/MediaBox\s*\[0 0 ([\d.]+)", pdf)
+    assert pdf.startswith(b"%PDF")
+    assert float(pixels) * 25.4 / 96 == pytest.approx(84, abs=1)
+    assert float(points) * 25.4 / 72 == pytest.approx(84, abs=1)
+    done = bdes("plot", str(study), "--width-mm", "40", "-o", "y.svg", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "too narrow" in done.stderr
+
+
+@pytest.mark.parametrize(
     ("which", "command", "words"),
     [
         ("tmp_path", "report", "is not a run"),
         ("tmp_path", f"{PLOT} regret -o x.svg", "is not a run"),
         ("plain", "report --out no/where.html --paths 0", "cannot write"),
-        ("plain", f"{PLOT} lam -o x.svg", "differ in lam alone"),
-        ("plain", f"{PLOT} regret -o x.pdf", "must end in .svg or .png"),
+        ("plain", f"{PLOT} lam -o x.svg", "lam does not vary"),
+        ("plain", f"{PLOT} regret -o x.gif", "must end in .svg, .png or .pdf"),
         ("plain", f"{PLOT} regret -o x.svg --policy ucb", "Did you mean 'ucb1'?"),
         ("plain", f"{PLOT} regret -o x.svg --horizon 5", "It has: 100, 1000, 4000"),
+        ("study", "plot -o x.svg --where K=4", "'K' does not vary. What varies: T, lam"),
+        ("study", "plot -o x.svg --where lam=4", "lam has the values 0.05, 0.3"),
         ("hostile", f"{PLOT} path -o x.svg", "--experiment"),
         ("hostile", f"{PLOT} regret -o x.svg --policy failing", "have no figure"),
     ],

@@ -1,53 +1,62 @@
 """The numbers of a report, against the same computed by hand."""
 
+import io
 import math
 import re
+from collections.abc import Hashable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from attrs import evolve
 
-from bdes_framework import Instance, load_plugins
-from bdes_framework.experiment.summary import CellSummary
+from bdes_framework import Instance, InvalidValueError, load_plugins, load_run
+from bdes_framework.experiment.result_table import Pooled
+from bdes_framework.experiment.summary import Estimate
 from bdes_framework.report.data import (
+    SHARE,
     RunData,
+    Setting,
+    across_rows,
+    axis_of,
     curve_rows,
+    final_rows,
     gap_rows,
-    lam_rows,
     loglog_rows,
-    standings,
 )
 from bdes_framework.report.labels import spread
 from bdes_framework.report.pictures import Choice, picture
 from bdes_framework.report.slopes import SlopeFit, fit_slopes, table_1
 from bdes_framework.report.trajectories import Trajectories, first_cells, replay_trajectories
-from tests.support.reports import PLAIN, totals
+from tests.support.reports import PLAIN
 
+T_2 = 4.302653
 T_4 = 2.776445
-"""The 97.5 % point of Student's t with 4 degrees of freedom, from a table."""
+"""The 97.5 % points of Student's t with 2 and 4 degrees of freedom, from a table."""
 
 
 def fit_regret(regret: dict[int, list[float]]) -> SlopeFit | None:
     """Return the fit of one policy by its regret at each horizon, a value per replication."""
-    cells = [
-        CellSummary("e", "p", t, k, 1.0, 1.0, regret=value)
-        for t, values in regret.items()
-        for k, value in enumerate(values)
-    ]
-    return fit_slopes(cells).get(("e", "p"))
+    draws: dict[int, dict[Hashable, float]] = {
+        t: dict(enumerate(values)) for t, values in regret.items()
+    }
+    return fit_slopes({"p": draws}).get("p")
 
 
 def replay(data: RunData, n: int = 1, experiment: Path | None = None) -> Trajectories:
-    return replay_trajectories(data, first_cells(n), experiment=experiment, seconds=60)
+    return replay_trajectories(data, first_cells(data, n), experiment=experiment, seconds=60)
+
+
+def longest(data: RunData) -> Setting:
+    return data.settings()[0]
 
 
 def test_curves_have_student_intervals(data: RunData) -> None:
-    panel = data.panels()[0]
-    assert (panel.horizon, panel.measure) == (4000, "regret")
+    setting = longest(data)
+    assert (setting.horizon, data.has_regret(setting)) == (4000, True)
     curves = data.run.curves("bernoulli", "ucb1", 4000)
     assert curves.regret is not None
-    rows = [row for row in curve_rows(data, panel) if row["policy"] == "ucb1"]
+    rows = [row for row in curve_rows(data, setting, "regret") if row["policy"] == "ucb1"]
     assert [row["round"] for row in rows] == curves.checkpoints.tolist()
     half = T_4 * curves.regret.std(axis=0, ddof=1) / math.sqrt(5)
     assert [row["value"] for row in rows] == pytest.approx(curves.regret.mean(axis=0))
@@ -55,25 +64,65 @@ def test_curves_have_student_intervals(data: RunData) -> None:
     assert halves == pytest.approx(half, rel=1e-4, abs=1e-9)
 
 
+def test_curves_of_a_study_are_over_instances(study_data: RunData) -> None:
+    setting = longest(study_data)
+    assert study_data.name_of(setting) == "bernoulli, lam = 0.05, T = 200"
+    assert len(study_data.settings()) == 4
+    assert len(setting.variants) == 3
+    means = []
+    for label in setting.variants:
+        regret = study_data.run.curves(label, "etc", 200).regret
+        assert regret is not None
+        means.append(regret.mean(axis=0))
+    rows = [row for row in curve_rows(study_data, setting, "regret") if row["policy"] == "etc"]
+    half = T_2 * np.std(means, axis=0, ddof=1) / math.sqrt(3)
+    assert [row["value"] for row in rows] == pytest.approx(np.mean(means, axis=0))
+    assert [row["high"] for row in rows] == pytest.approx(np.mean(means, axis=0) + half, rel=1e-4)
+    # The curve ends where the tables say.
+    (final,) = [r for r in final_rows(study_data, setting, "regret") if r["policy"] == "etc"]
+    assert (rows[-1]["value"], rows[-1]["low"]) == pytest.approx((final["value"], final["low"]))
+
+
+def test_share_chart_has_the_table_s_numbers(study_data: RunData) -> None:
+    assert axis_of(study_data) == "lam"
+    settings = [setting for setting in study_data.settings() if setting.horizon == 200]
+    rows = across_rows(study_data, settings, "lam", "share")
+    assert {row["panel"] for row in rows} == {"bernoulli, T = 200"}
+    table = study_data.table
+    assert (table.by, table.groups, table.horizon) == (("lam",), ((0.05,), (0.3,)), 200)
+    drawn = {(row["policy"], row["lam"]): (row["value"], row["high"]) for row in rows}
+    for row in table.rows:
+        for (lam,), own in zip(table.groups, row.groups, strict=True):
+            assert own is not None
+            assert own.share is not None
+            assert own.share.half_width is not None
+            ends = (own.share.mean, own.share.mean + own.share.half_width)
+            assert drawn[row.policy, lam] == pytest.approx(ends)
+    # Bars stand beside each other, where they belong.
+    places = [row["drawn_at"] for row in rows]
+    assert len(set(places)) == 4
+    assert places == pytest.approx([row["lam"] for row in rows], abs=0.05 * (0.3 - 0.05))
+
+
 def test_thinned_curves_keep_their_ends(data: RunData) -> None:
-    rows = [r for r in curve_rows(data, data.panels()[0], points=12) if r["policy"] == "etc"]
+    found = curve_rows(data, longest(data), "regret", points=12)
+    rows = [row for row in found if row["policy"] == "etc"]
     assert len(rows) == 12
     assert (rows[0]["round"], rows[-1]["round"]) == (1, 4000)
 
 
-def test_standings_are_paired_by_replication(data: RunData) -> None:
-    best, other = standings(data, data.panels()[0])
-    assert (best.result.policy, best.is_best, best.behind) == ("etc", True, None)
-    assert other.behind is not None
-    gaps = np.subtract(totals(data, "etc", 4000), totals(data, "ucb1", 4000))
-    assert other.behind.mean == pytest.approx(gaps.mean())
-    half = T_4 * gaps.std(ddof=1) / math.sqrt(5)
-    assert other.behind.half_width == pytest.approx(half, rel=1e-4)
-    assert other.is_tied == (abs(gaps.mean()) <= half)
+def test_only_the_environments_asked_for_are_read(study: Path) -> None:
+    with load_run(study) as run:
+        whole, one = RunData(run), RunData(run, ["bernoulli (arms.seed=1, lam=0.3)"])
+        assert RunData(run, ["bernoulli"]).cells == whole.cells
+        with pytest.raises(InvalidValueError, match="Did you mean 'bernoulli'"):
+            RunData(run, ["bernouli"])
+    assert [len(setting.variants) for setting in one.settings()] == [1, 1]
+    assert {cell.environment for cell in one.cells} == {"bernoulli (arms.seed=1, lam=0.3)"}
 
 
 def test_slopes_are_least_squares_lines(data: RunData) -> None:
-    fits = fit_slopes(data.cells)
+    fits = fit_slopes(data.regret_draws())
     for policy in ("ucb1", "etc"):
         cells = [r for r in data.cells if r.policy == policy]
         means = [np.mean([r.regret for r in cells if r.horizon == t]) for t in data.horizons]
@@ -134,6 +183,40 @@ def test_gap_is_the_one_the_planner_proved(data: RunData) -> None:
         assert row["difference"] == pytest.approx(plan.upper_bound - plan.value, abs=1e-6)
 
 
+def axis_of_picture(data: RunData, chart: str, letter: str) -> tuple[float, float]:
+    """Return where an axis of a picture starts and ends."""
+    svg = io.StringIO()
+    picture(data, chart, Choice()).save(svg, format="svg")
+    found = re.search(f'{letter}-axis titled .* values from (\\S+?)%? to ([^%"]+)', svg.getvalue())
+    assert found is not None
+    start, end = (float(number.replace("\N{MINUS SIGN}", "-")) for number in found.groups())
+    return start, end
+
+
+def test_gaps_axis_starts_a_decade_below_them(data: RunData) -> None:
+    least = min(row["drawn_gap"] for row in gap_rows(data))
+    assert least > 1e-11
+    assert axis_of_picture(data, "gap", "X")[0] == pytest.approx(least / 10, rel=0.5)
+
+
+def test_intervals_of_shares_are_cut_at_the_axis(
+    study_data: RunData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pooled = study_data.pooled
+
+    def wide(setting: Setting) -> dict[str, Pooled]:
+        """Return results that three instances tell next to nothing of."""
+        return {k: evolve(v, share=Estimate(0.8, 5.0)) for k, v in pooled(setting).items()}
+
+    monkeypatch.setattr(study_data, "pooled", wide)
+    (row, *_) = final_rows(study_data, study_data.settings()[0], SHARE)
+    assert (row["low"], row["high"]) == (pytest.approx(-4.2), pytest.approx(5.8))
+    assert (row["drawn_low"], row["drawn_high"]) == (0, 1)
+    start, end = axis_of_picture(study_data, "share", "Y")
+    assert -10 < start <= 0
+    assert 100 <= end < 110
+
+
 def test_trajectory_bins_sum_to_the_cell(data: RunData) -> None:
     paths = replay(data, 4)
     assert paths.reasons == []
@@ -183,8 +266,8 @@ def test_spread_labels_stay_apart_and_on_axis() -> None:
 
 
 def test_slope_labels_stay_apart_and_whole(hostile_data: RunData) -> None:
-    label = next(iter(hostile_data.environment_names))
-    fits = fit_slopes(hostile_data.cells)
+    label = hostile_data.name_of(longest(hostile_data), ("T",))
+    fits = fit_slopes(hostile_data.regret_draws())
     rows = loglog_rows(hostile_data, label, fits, hostile_data.policies)
     bars = [row[end] for row in rows if row["kind"] == "mean" for end in ("drawn_low", "high")]
     decades = math.ceil(math.log10(max(bars))) - math.floor(math.log10(min(bars)))
@@ -195,16 +278,25 @@ def test_slope_labels_stay_apart_and_whole(hostile_data: RunData) -> None:
     assert all(re.fullmatch(r".{1,16}: \d\.\d\d", slope) for slope in slopes)
 
 
-def test_lam_rows_share_one_measure_per_axis(hostile_data: RunData) -> None:
-    assert {row["measure"] for row in lam_rows(hostile_data)} == {"regret"}
+def test_slopes_of_a_study_are_over_instances(study_data: RunData) -> None:
+    draws = study_data.regret_draws()["bernoulli, lam = 0.3", "etc"]
+    assert {horizon: len(own) for horizon, own in draws.items()} == {50: 3, 200: 3}
+    cells = [
+        cell.regret
+        for cell in study_data.cells
+        if (cell.policy, cell.horizon) == ("etc", 200) and "lam=0.3" in cell.environment
+    ]
+    assert len(cells) == 6
+    assert np.mean(list(draws[200].values())) == pytest.approx(np.mean(cells))  # type: ignore[arg-type]
+
+
+def test_lam_chart_shares_one_measure(hostile_data: RunData) -> None:
+    drawn = picture(hostile_data, "lam", Choice()).to_json()
+    assert "mean DES regret" in drawn
     # As if the benchmark of one lam had failed at the longer horizon.
-    cells = hostile_data.cells_of(hostile_data.panels()[0])
-    assert cells[0].horizon == 2000
+    cells = hostile_data._cells[longest(hostile_data).variants[0], 2000]
     cells[:] = [evolve(cell, regret=None) for cell in cells]
-    rows = lam_rows(hostile_data)
-    measures = {(row["horizon"], row["measure"]) for row in rows}
-    assert measures == {(2000, "reward"), (200, "regret")}
-    assert all(0 <= row["value"] <= 1 for row in rows if row["horizon"] == 2000)
     drawn = picture(hostile_data, "lam", Choice()).to_json()
     assert "two ads, T = 2,000" in drawn
     assert "mean expected reward per round" in drawn
+    assert "mean DES regret" in picture(hostile_data, "lam", Choice(horizon=200)).to_json()

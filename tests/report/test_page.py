@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bdes_framework import load_run
-from bdes_framework.report.data import RunData, final_rows
+from bdes_framework.report.data import RunData, final_rows, gap_rows
 from bdes_framework.report.page import Settings, report_page
 from bdes_framework.report.slopes import fit_slopes
 from bdes_framework.report.tables import typical
@@ -75,17 +75,45 @@ def plain_page(plain: Path) -> Page:
     return page_of(plain, paths=2)
 
 
-def test_tables_show_results_and_slopes(plain_page: Page, data: RunData) -> None:
-    rows = plain_page.tables["Results by environment, horizon and policy"][1:]
+def test_page_begins_with_the_table_of_the_terminal(study: Path, study_data: RunData) -> None:
+    page, table = page_of(study, paths=0), study_data.table
+    assert page.text.index(table.sentence) < page.text.index("Results")
+    caption = table.legend[0]
+    assert page.tables[caption[0].upper() + caption[1:]] == [table.headings, *table.texts()]
+    # Pickers and panels name settings, never one of the instances.
+    assert "arms.seed" not in page.source.partition('<h2 id="h-details">')[0]
+
+
+def test_fold_has_a_row_per_environment(study: Path) -> None:
+    page = page_of(study, paths=0)
+    head, *rows = page.tables["Environments, with parameters as they are at the longest horizon"]
+    assert head[-2:] == ["What varies", "Instances"]
+    assert rows == [["bernoulli", "bernoulli", "r, b differ", "lam = 0.05, 0.3", "3"]]
+    assert "arms.seed" not in page.text
+
+
+def test_filter_has_a_ranked_table_for_every_choice(study: Path, study_data: RunData) -> None:
+    page = page_of(study, paths=0)
+    wheres = [a["data-where"] for tag, a in page.tags if "data-where" in a]
+    assert wheres == ["-1 -1", "-1 0", "-1 1"]  # lam is split by, so its columns are enough
+    short = study_data.run.table(horizon=50)
+    assert short.sentence in page.text
+    caption = short.legend[0]
+    assert page.tables[caption[0].upper() + caption[1:]][1:] == list(short.texts())
+
+
+def test_tables_show_every_setting_and_slopes(plain_page: Page, data: RunData) -> None:
+    head, *rows = plain_page.tables["Every setting and policy"]
+    assert head[:4] == ["Policy", "T", "Of OPT ± 95 %", "DES regret ± 95 %"]
     assert len(rows) == 6
     top = rows[0]
-    assert top[:3] == ["bernoulli", "4,000", "etc"]
-    (result,) = [r for r in data.results if (r.policy, r.horizon) == ("etc", 4000)]
-    assert result.regret is not None
-    assert top[3].startswith(f"{result.regret.mean:,.1f} ± ")
+    assert top[:2] == ["etc", "4,000"]
+    regret = data.pooled(data.settings()[0])["etc"].regret
+    assert regret is not None
+    assert top[3].startswith(f"{regret.mean:,.1f} ± ")
     assert top[-1] == "best"
     slopes = plain_page.tables["Log-log slopes of mean regret over horizons"][1:]
-    fits = fit_slopes(data.cells)
+    fits = fit_slopes(data.regret_draws())
     assert [float(row[2]) for row in slopes] == [
         pytest.approx(fits["bernoulli", row[1]].slope, abs=0.005) for row in slopes
     ]
@@ -94,15 +122,20 @@ def test_tables_show_results_and_slopes(plain_page: Page, data: RunData) -> None
 
 def test_sections_and_headings_are_in_order(plain_page: Page) -> None:
     ids = [attributes["id"] for tag, attributes in plain_page.tags if tag == "section"]
-    assert ids == ["run", "won", "growth", "lam", "paths", "gap", "diagnostics", "failures"]
+    assert ids == ["won", "share", "growth", "horizons", "paths", "details"]
     levels = [int(tag[1]) for tag, _ in plain_page.tags if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
     assert all(later - earlier <= 1 for earlier, later in itertools.pairwise(levels))
+    # Provenance and diagnostics are there, folded away.
+    folds = {a["id"]: "open" in a for tag, a in plain_page.tags if a.get("class") == "fold"}
+    assert folds == dict.fromkeys(["settings", "slopes", "run", "gap", "diagnostics"], False)
 
 
-def test_headline_names_the_winner(plain_page: Page) -> None:
-    assert "30 cells: 2 policies, 1 environment, 3 horizons." in plain_page.text
-    assert "At T = 4,000, etc earned the most." in plain_page.text
+def test_headline_answers_and_counts(plain_page: Page, data: RunData) -> None:
+    assert "etc earns 9" in plain_page.text
+    assert "30 cells: 2 policies, 1 environment, 3 horizons, 5 replications" in plain_page.text
+    (words,) = re.findall(r"OPT is proven to be within (\S+) % of the best", plain_page.text)[:1]
+    assert float(words) == pytest.approx(100 * max(r["gap"] for r in gap_rows(data)), rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +146,8 @@ def test_headline_names_the_winner(plain_page: Page) -> None:
         ([2.5, "none", 2.5], "2.5 (2 of 3 replications)"),
         ([1000.0, 3000.0], "2,000 (1,000 to 3,000)"),
         ([True, True], "true"),
+        ([[[0.5, 1.0], [0.5, 1.0], [0.25, 1.0]]], "3 × 2 numbers"),
+        ([list(range(50))], "50 numbers"),
     ],
 )
 def test_diagnostics_are_words_and_short_numbers(values: list[object], words: str) -> None:
@@ -132,7 +167,9 @@ def test_page_loads_nothing_from_elsewhere(plain_page: Page) -> None:
 
 def test_hostile_text_stays_text(hostile_page: Path) -> None:
     page = Page(hostile_page.read_text(encoding="utf-8"))
-    assert "64 cells (16 failed): 3 policies, 2 environments, 2 horizons." in page.text
+    assert (
+        "64 cells (16 failed): 3 policies, 1 environment, 2 values of lam, 2 horizons" in page.text
+    )
     assert "revealed to policieslam, replenishing arm" in page.text
     for words in (HOSTILE_NAME, HOSTILE_POLICY, HOSTILE_ERROR):
         assert words in page.text
@@ -148,14 +185,14 @@ def test_no_benchmark_shows_rewards_not_regret(tmp_path: Path) -> None:
     folder = make_run(tmp_path, PLAIN.replace("seed = 3", "seed = 3\nbenchmark = false"))
     with load_run(folder) as run:
         data = RunData(run)
-        panel = data.panels()[0]
-        assert panel.measure == "reward"
-        mean = final_rows(data, panel)[0]["value"]
+        setting = data.settings()[0]
+        assert (data.has_regret(setting), data.measure) == (False, "reward")
+        mean = final_rows(data, setting, "reward")[0]["value"]
         assert mean == pytest.approx(np.mean(totals(data, "ucb1", 4000)) / 4000)
     page = page_of(folder, paths=0)
-    assert "DES regret" not in page.tables["Results by environment, horizon and policy"][0]
+    assert "DES regret" not in page.tables["Every setting and policy"][0]
     assert "Regret before the horizon" not in page.text
-    for words in ("This run has no benchmark", "no slope is fitted", "Reward over time"):
+    for words in ("This run has no benchmark", "Reward", "per round"):
         assert words in page.text
 
 
@@ -168,14 +205,20 @@ def test_run_of_failures_only_has_a_page(tmp_path: Path) -> None:
 
 def test_one_horizon_has_curves_but_no_slope(tmp_path: Path) -> None:
     page = page_of(make_run(tmp_path, PLAIN.replace("[100, 1000, 4000]", "[50]")), paths=1)
-    assert "This run has one horizon, so no slope is fitted." in page.text
-    # A chart with nothing to pick says all the same what it shows.
-    assert "Environment and horizon: bernoulli, T = 50" in page.text
-    assert "Cell: ucb1 on bernoulli, T = 50" in page.text
+    assert "Log-log slopes of mean regret over horizons" not in page.tables
+    block = page.source.partition('id="report-data">')[2].partition("</script>")[0]
+    figures = json.loads(block)["figures"]
+    labels = {name: [option["label"] for option in own] for name, own in figures.items()}
+    assert labels == {
+        "share": ["bernoulli, T = 50"],
+        "regret": ["bernoulli, T = 50"],
+        "loglog": [],
+        "path": ["ucb1: bernoulli, T = 50"],
+    }
 
 
 def test_page_says_how_many_curves_are_left_out(
     plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bdes_framework.report.figures.MAX_CURVE_POINTS", 48)
-    assert "1 more environments and horizons are left out" in page_of(plain, paths=0).text
+    assert "1 more settings are left out" in page_of(plain, paths=0).text

@@ -4,6 +4,7 @@ Faults that would spoil every plan are kept to long horizons, which only the gen
 ask for.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,15 @@ from typing import Any
 import numpy as np
 from attrs import evolve
 
-from bdes_framework import Instance, InvalidValueError, Plan, Registrar, Schedule, hookimpl
+from bdes_framework import (
+    DecisionTable,
+    Instance,
+    InvalidValueError,
+    Plan,
+    Registrar,
+    Schedule,
+    hookimpl,
+)
 from tests.support.kit_subjects import Subjects, global_seed
 
 BDES_API_VERSION = 1
@@ -55,6 +64,68 @@ class Scribbles(Good):
         instance.r[0] = 0.0
         instance.r.flags.writeable = False
         return plan
+
+
+@subject("good.table")
+class Tabulates(Good):
+    """The same for users who may leave; no visit pays more than the most that one can."""
+
+    made = itertools.count()
+    table_class: type[DecisionTable] = DecisionTable
+
+    def arm(self, instance: Instance, continuation: float) -> int:
+        return int(np.argmax(instance.r))
+
+    def most(self, instance: Instance, continuation: float) -> float:
+        return float(instance.r.max()) * self.highest_state(instance) / (1 - continuation)
+
+    def plan_stationary(self, instance: Instance, continuation: float) -> Any:
+        most, arm = self.most(instance, continuation), self.arm(instance, continuation)
+        bound = [0.0, self.highest_state(instance)], [most, most]
+        return self.table_class(instance, continuation, [0.0], [arm], *bound)
+
+
+@subject("tables-are-for-what-was-asked.continuation")
+class OtherUsers(Tabulates):
+    def plan_stationary(self, instance: Instance, continuation: float) -> Any:
+        return super().plan_stationary(instance, continuation + 1e-13)
+
+
+@subject("tables-are-for-what-was-asked.instance")
+class OtherArms(Tabulates):
+    def plan_stationary(self, instance: Instance, continuation: float) -> Any:
+        other = Instance(instance.r * (1 + 1e-13), instance.b, instance.lam, instance.q0)
+        return super().plan_stationary(other, continuation)
+
+
+@subject("tables-without-return-are-greedy")
+class Patient(Tabulates):
+    def arm(self, instance: Instance, continuation: float) -> int:
+        return int(np.argmin(instance.r)) if continuation == 0 else super().arm(instance, 0.5)
+
+
+@subject("same-instance-gives-the-same-table")
+class EverLooser(Tabulates):
+    def most(self, instance: Instance, continuation: float) -> float:
+        return super().most(instance, continuation) + next(self.made)
+
+
+class Boastful(DecisionTable):
+    @property
+    def value(self) -> float:
+        return 1.0001 * super().value
+
+
+class TooSure(DecisionTable):
+    def upper_bounds_at(self, states: Any) -> Any:
+        bounds = super().upper_bounds_at(states)
+        return np.where(
+            np.asarray(states) == self.instance.q0, bounds, 0.5 * self.values_at(states)
+        )
+
+
+subject.variant("tables-earn-what-they-say", Tabulates, table_class=Boastful)
+subject.variant("bounds-of-tables-hold", Tabulates, table_class=TooSure)
 
 
 def changed(name: str, change: Callable[[Plan, Instance], dict[str, Any]], since: int = 0) -> None:

@@ -1,7 +1,9 @@
 """A headless Chromium for tests: Debian's own, driven by its own driver; nothing is downloaded."""
 
+import base64
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,7 +38,7 @@ class Browser:
     def open(self, file: Path, *, width: int = 1200, dark: bool = False, media: str = "") -> None:
         """Open a page at a width, in a colour scheme, on the screen or as it prints."""
         self._driver.get("about:blank")
-        self._resize(width, 900)
+        self.resize(width, 900)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         media_features = {"features": [scheme], "media": media}
         self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media_features)
@@ -45,13 +47,34 @@ class Browser:
         self._driver.get(file.resolve().as_uri())
 
     def draw_all(self) -> None:
-        """Make the window as tall as the page, so that every chart is drawn; wait for them."""
-        size = self.run("return [innerWidth, document.documentElement.scrollHeight]")
-        self._resize(size[0], min(size[1], 15_000))
-        self.wait_until(
-            "return [...document.querySelectorAll('.chart:not([hidden])')]"
-            ".every(chart => chart.dataset.drawn)"
+        """Wait until every chart is drawn."""
+        self.wait_until("return document.documentElement.dataset.ready")
+
+    def resize(self, width: int, height: int) -> None:
+        """Make the window this large, in pixels."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self._driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def point_at(self, selector: str, x: float, y: float, *, zoom: bool = False) -> None:
+        """Move the mouse over an element, to shares of its width and height; turn its wheel."""
+        left, top = self.run(
+            f"const one = document.querySelector({selector!r});"
+            " one.scrollIntoView({block: 'center', behavior: 'instant'});"
+            " const at = one.getBoundingClientRect();"
+            f" return [at.x + at.width * {x}, at.y + at.height * {y}]"
         )
+        events: list[dict[str, object]] = [{"type": "mouseMoved"}, {"type": "mouseMoved"}]
+        if zoom:
+            events.append({"type": "mouseWheel", "deltaX": 0, "deltaY": -200, "modifiers": 8})
+        for i, event in enumerate(events):
+            place = {"x": left + 2 * i, "y": top}
+            self._driver.execute_cdp_cmd("Input.dispatchMouseEvent", {**event, **place})
+
+    def pdf_pages(self) -> int:
+        """Print the page on A4 and return on how many pages."""
+        paper = {"paperWidth": 8.27, "paperHeight": 11.69, "printBackground": True}
+        found = self._driver.execute_cdp_cmd("Page.printToPDF", paper)
+        return len(re.findall(rb"/Type\s*/Page\b(?!s)", base64.b64decode(found["data"])))
 
     def run(self, script: str) -> Any:
         """Run a script in the page and return its value."""
@@ -79,10 +102,6 @@ class Browser:
             for message in messages
             if message["method"] == "Network.requestWillBeSent"
         ]
-
-    def _resize(self, width: int, height: int) -> None:
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-        self._driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
 @contextmanager

@@ -22,6 +22,9 @@ def main() -> None:
     trace = bdes.simulate(
         environment, plugins.policy("posterior", bdes.Problem(3, 600), seed=1), 600
     )
+    crowd = plugins.crowd_environment("crowd", seed=1, **arms)
+    greedy = plugins.crowd_policy("crowd-greedy", bdes.CrowdProblem(3, 600), seed=1)
+    bdes.simulate_crowd(crowd, greedy, 600)
     assert trace.arms is not None
     assert trace.rewards is not None
     bdes.fit(bdes.Log(trace.arms, trace.rewards, np.array([0])))

@@ -18,6 +18,8 @@ PAPER_POLICIES: list[Configuration] = [
     ("exp3p", {"bound": "expected"}),
     ("posterior", {}),
     ("posterior", {"lam_prior": 0.2, "trust_lam": False, "draws": 1, "growth": 0.3}),
+    ("rank-one", {}),
+    ("rank-one", {"delta": 0.9, "draws": 1}),
     ("sticky", {}),
     ("sticky", {"width": 0.01}),
     ("unknown-lambda", {}),

@@ -30,6 +30,32 @@ lam = 0.3
 use = "mine"
 """
 
+STUDY = """
+name = "study"
+seed = 3
+horizons = [20, 40]
+replications = 2
+checkpoints = 2
+
+[[environments]]
+use = "bernoulli"
+label = "ads"
+arms = {generator = "click-bait", n = 3, seed = [1, 2, 3]}
+lam = [0.1, 0.5, 0.9]
+
+[[policies]]
+use = "ucb1"
+
+[[policies]]
+use = "thompson"
+
+[[policies]]
+use = "uniform"
+
+[[policies]]
+use = "exp3"
+"""
+
 GOOD = """
 import numpy as np
 from attrs import frozen

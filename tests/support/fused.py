@@ -4,7 +4,18 @@ import hashlib
 
 import numpy as np
 
-from bdes_framework import Environment, FusedEnvironment, FusedPolicy, Policy, Problem, Record
+from bdes_framework import (
+    CrowdProblem,
+    Environment,
+    Feedback,
+    FusedEnvironment,
+    FusedPolicy,
+    Policy,
+    Problem,
+    Record,
+    Reference,
+    simulate_crowd,
+)
 from tests.support.noiseless import PLUGINS, diagnostics_of
 
 NOISES: list[object] = [None, {"use": "gaussian", "sigma": 0.3}, "none"]
@@ -42,6 +53,7 @@ POLICIES: list[Case] = [
     ("etc", {"planner": "best-cycle", "tuning": "paper"}),
     ("etc-unknown-arm", {"planner": "best-cycle"}),
     ("etc-unknown-arm", {"planner": "best-cycle", "tuning": "paper"}),
+    ("rank-one", {}),
     ("sticky", {}),
     ("unknown-lambda", {"planner": "best-cycle"}),
     ("unknown-lambda", {"planner": "best-cycle", "tuning": "paper"}),
@@ -108,8 +120,22 @@ def game(case: Case, problem: Problem, pieces: Pieces, seed: int, noise: object 
     return arms, rewards, {key: np.asarray(value).tobytes() for key, value in shown}
 
 
+def crowd_game(use: Reference) -> list[list[float]]:
+    """Return what many users bring: arms, rewards and means of visits, and sums of users."""
+    crowd: dict[str, object] = {"visits_per_user": 9, "lifetimes": "geometric", "spread": 0.2}
+    crowd |= {"arrivals": "cohorts", "cohort": 20, "noise": NOISES[1]}
+    environment = PLUGINS.crowd_environment(
+        "crowd", seed=1, r=[0.9, 0.3], b=[0.1, 1.0], lam=0.2, users=60, **crowd
+    )
+    policy = PLUGINS.crowd_policy(use, CrowdProblem(2, 500), seed=1)
+    feedback = Feedback(every=10, delay=15, delays="geometric", lost=0.1)
+    trace = simulate_crowd(environment, policy, 500, feedback=feedback, keep=True)
+    columns = trace.arms, trace.rewards, trace.means, trace.user_means
+    return [column.tolist() for column in columns if column is not None]
+
+
 def digest() -> str:
-    """Play every case both ways and hash arms, rewards and diagnostics."""
+    """Play every case both ways and hash arms, rewards and diagnostics; and many users."""
     found = hashlib.sha256()
     plays = [
         (case, Problem(n_arms, horizon), 9, noise)
@@ -121,4 +147,6 @@ def digest() -> str:
         for compiled in (True, False):
             played = game(case, problem, [(compiled, problem.horizon)], seed, noise)
             found.update(repr(played).encode())
+    for use in ("crowd-greedy", {"use": "each", "policy": "thompson"}):
+        found.update(repr(crowd_game(use)).encode())
     return found.hexdigest()

@@ -45,6 +45,18 @@ EXPERIMENT = changed(
     ("lam = 0.3", 'lam = [0.05, 0.3]\nlabel = "two ads"'),
 )
 
+STUDY = changed(
+    PLAIN,
+    ('"plain"', '"study"'),
+    ("[100, 1000, 4000]", "[50, 200]"),
+    ("replications = 5", "replications = 2"),
+    (
+        "r = [0.9, 0.3]\nb = [0.1, 1.0]\nlam = 0.3",
+        'arms = {generator = "click-bait", n = 4, seed = [1, 2, 3]}\nlam = [0.05, 0.3]',
+    ),
+)
+"""Three instances at each of two rates and two horizons."""
+
 FAILING = changed(
     GOOD,
     ("{name}", "failing"),

@@ -16,6 +16,8 @@ PLUGINS = {
     Kind.PLANNER: load_subjects("broken_planners.py"),
     Kind.NOISE_MODEL: load_subjects("broken_noise.py"),
     Kind.ENGINE: load_subjects("broken_engines.py"),
+    Kind.CROWD_ENVIRONMENT: load_subjects("broken_crowd_environments.py"),
+    Kind.CROWD_POLICY: load_subjects("broken_crowd_policies.py"),
 }
 CHECKS: dict[Kind, Callable[..., tuple[kit.Check, ...]]] = {
     Kind.POLICY: kit.policy_checks,
@@ -23,6 +25,8 @@ CHECKS: dict[Kind, Callable[..., tuple[kit.Check, ...]]] = {
     Kind.PLANNER: kit.planner_checks,
     Kind.NOISE_MODEL: kit.noise_model_checks,
     Kind.ENGINE: kit.engine_checks,
+    Kind.CROWD_ENVIRONMENT: kit.crowd_environment_checks,
+    Kind.CROWD_POLICY: kit.crowd_policy_checks,
 }
 
 
@@ -93,7 +97,13 @@ def test_every_check_has_a_broken_subject(kind: Kind) -> None:
         (Kind.ENVIRONMENT, "good.fused", "open_rounds_equals_pull", None),
         (Kind.ENVIRONMENT, "good.instance", "means_are_those_of_the_instance", None),
         (Kind.ENVIRONMENT, "good.benchmark", "benchmark_is_not_beaten", None),
+        (Kind.CROWD_ENVIRONMENT, "good", "means_are_those_of_the_instance", None),
+        (Kind.CROWD_ENVIRONMENT, "good.plain", "means_are_those_of_the_instance", "no B-DES"),
+        (Kind.CROWD_POLICY, "good", "diagnostics_are_flat", None),
+        (Kind.CROWD_POLICY, "good.silent", "diagnostics_are_flat", "no diagnostics"),
         (Kind.PLANNER, "good", "improving_plans_hold", "cannot stop early"),
+        (Kind.PLANNER, "good", "bounds_of_tables_hold", "no decision tables"),
+        (Kind.PLANNER, "good.table", "bounds_of_tables_hold", None),
     ],
 )
 def test_optional_checks_run_where_they_apply(

@@ -1,6 +1,7 @@
 """The library's face, as a type checker sees it."""
 
-from typing import assert_type
+from pathlib import Path
+from typing import Any, assert_type
 
 from attrs import frozen
 
@@ -35,6 +36,26 @@ def build_everything(problem: bdes.Problem) -> None:
     assert_type(plugins.engine("serial"), bdes.Engine)
 
 
+def simulate_a_crowd(plugins: bdes.Plugins, context: bdes.CrowdPolicyContext) -> None:
+    """Build and simulate many users."""
+    problem = bdes.CrowdProblem(n_arms=2, visits=1000, visits_per_user=50.0)
+    environment = plugins.crowd_environment("crowd", seed=1, r=[0.9], b=[0.1], lam=0.3)
+    assert_type(environment, bdes.CrowdEnvironment)
+    policy = plugins.crowd_policy({"use": "each", "policy": "ucb1"}, problem, seed=1)
+    assert_type(policy, bdes.CrowdPolicy)
+    users = environment.arrivals(10)
+    assert_type(environment.pull(users, policy.ask(users)), bdes.Outcome)
+    feedback = bdes.Feedback(every=100, delay=1000, delays="geometric", lost=0.1)
+    trace = bdes.simulate_crowd(environment, policy, 1000, feedback=feedback)
+    assert_type(trace, bdes.CrowdTrace)
+    assert_type(trace.cumulative_user_means, bdes.FloatArray)
+    assert_type(context.problem, bdes.CrowdProblem)
+    one = bdes.Problem(n_arms=2, horizon=50)
+    assert_type(context.user_policy("ucb1", one, user=3), bdes.Policy)
+    assert_type(kit.crowd_policy_checks("each", policy="ucb1"), tuple[kit.Check, ...])
+    kit.check_crowd_environment("crowd", plugins=plugins)
+
+
 def simulate_and_plan(plugins: bdes.Plugins, instance: bdes.Instance) -> None:
     """Use what was built."""
     environment = plugins.environment("bernoulli", seed=1, r=[0.9], b=[0.1], lam=0.3)
@@ -42,6 +63,7 @@ def simulate_and_plan(plugins: bdes.Plugins, instance: bdes.Instance) -> None:
     trace = bdes.simulate(environment, policy, 10)
     assert_type(trace, bdes.Trace)
     assert_type(trace.arms, bdes.IntArray | None)
+    assert_type(bdes.fit(bdes.Log([0], [1])).summary(), bdes.Summary)
     assert_type(environment.pull(policy.ask(1)).rewards, bdes.FloatArray)
     plan = plugins.planner("exact").plan(instance, 10)
     assert_type(plan, bdes.Plan)
@@ -50,6 +72,28 @@ def simulate_and_plan(plugins: bdes.Plugins, instance: bdes.Instance) -> None:
     assert_type(bdes.report_plan(plugins, instance, 10, seconds=1.0), bdes.PlanReport)
     planner: bdes.AnytimePlanner = Certified()
     assert_type(next(planner.improving_plans(instance, 10)), bdes.Plan)
+    stationary: bdes.StationaryPlanner = Certified()
+    table = stationary.plan_stationary(instance, 0.98)
+    assert_type(table, bdes.DecisionTable)
+    assert_type(table.arms_at([0.5]), bdes.IntArray)
+    assert_type(bdes.DecisionTable.read("table.json").value, float)
+
+
+def run_it(config: bdes.ExperimentConfig, tables: dict[str, object]) -> None:
+    """Run an experiment from a file, from tables and from a config object."""
+    assert_type(bdes.run_experiment("demo.toml", objects=[check_it]), bdes.Run)
+    assert_type(bdes.run_experiment(tables), bdes.Run)
+    assert_type(bdes.run_experiment(config), bdes.Run)
+    experiment = bdes.load_experiment({"name": "x", "horizons": [1]}, objects=[check_it])
+    with bdes.run_experiment(experiment) as run:
+        assert_type(run.report("page.html", paths=3), Path)
+        run.plot("final", policies=["etc"])
+
+
+def read_it(frame: Any) -> None:
+    """Read a log from a frame."""
+    assert_type(bdes.Log.from_frame(frame), bdes.Log)
+    bdes.Log.from_frame(frame, bdes.Columns(user="visitor"))
 
 
 @bdes.hookimpl
@@ -76,4 +120,8 @@ def misuse(plugins: bdes.Plugins, problem: bdes.Problem) -> None:
     plugins.polcy("etc", problem, seed=2)  # error: attr-defined
     problem.horizon = 3  # error: misc
     kit.chek_policy("etc")  # error: attr-defined
+    bdes.run_experiment(3)  # error: arg-type
+    bdes.load_plugins(objects=3)  # error: arg-type
     bdes.load_plugin()  # error: attr-defined
+    plugins.crowd_policy("each", problem, seed=2)  # error: arg-type
+    bdes.Feedback(delays="normal")  # error: arg-type

@@ -73,6 +73,36 @@ class WithoutSigma(Built):
         return np.zeros(size)
 
 
+class CrowdWithoutVisits(Built):
+    """Learns rewards without knowing which."""
+
+    def ask(self, users: IntArray) -> IntArray:
+        return users
+
+    def tell(self, rewards: FloatArray) -> None:
+        pass
+
+
+class CrowdWithoutArrivals(Built):
+    n_arms = 2
+
+    def pull(self, users: IntArray, arms: IntArray) -> bdes.Outcome:
+        return bdes.Outcome(np.zeros(users.size), np.zeros(users.size))
+
+
+class GoodCrowdPolicy:
+    """Is told a crowd's problem."""
+
+    def __init__(self, config: Config, context: bdes.CrowdPolicyContext) -> None:
+        self.visits = context.problem.visits
+
+    def ask(self, users: IntArray) -> IntArray:
+        return np.zeros(users.size, dtype=np.int64)
+
+    def tell(self, visits: IntArray, rewards: FloatArray) -> None:
+        pass
+
+
 def build_plain(config: Plain, context: PolicyContext) -> Good:
     return Good(Config(), context)
 
@@ -84,6 +114,12 @@ def bdes_register(registrar: bdes.Registrar) -> None:
     registrar.policy("list", Config, AsksForAList)  # error: arg-type
     registrar.policy("other-config", OtherConfig, Good)  # error: arg-type
     registrar.policy("plain", Plain, build_plain)  # error: type-var
+    registrar.policy("uses", Config, Good, uses=3)  # error: arg-type
     registrar.planner("schedule", Config, PlansASchedule)  # error: arg-type
     registrar.planner("with-a-problem", Config, WantsAProblem)  # error: arg-type
     registrar.noise_model("without-sigma", Config, WithoutSigma)  # error: arg-type
+    registrar.crowd_policy("good", Config, GoodCrowdPolicy, uses=["lam"])
+    registrar.crowd_policy("rewards-only", Config, CrowdWithoutVisits)  # error: arg-type
+    registrar.crowd_policy("one-audience", Config, Good)  # error: arg-type
+    registrar.policy("for-a-crowd", Config, GoodCrowdPolicy)  # error: arg-type
+    registrar.crowd_environment("nobody", Config, CrowdWithoutArrivals)  # error: arg-type

@@ -46,6 +46,8 @@ class LambdaSearch:
         self._horizon = problem.horizon
         self._log_horizon = math.log(problem.horizon)
         self._paper = tuning == "paper"
+        # Whether to look for the arm that pays most first; of two, either one meets the other.
+        self._sweeps = not self._paper and problem.n_arms > 2
         self._budget = budget
         self._diagnostics = diagnostics
         # What "balanced" allows the test, and half of what it allows all estimates together.
@@ -67,12 +69,16 @@ class LambdaSearch:
     def gap(self, rng: RandomGenerator) -> Search[Pair | None]:
         """Return the pair whose two means differ most, if beyond their threshold.
 
-        Of each two arms that alternate, both are looked at: either may hardly pay.
+        Of each two arms that alternate, both are looked at: either may hardly pay. One of them is
+        the arm that pays most after any other, or drawn at random.
         """
         n_arms, n = self._n_arms, self._n
         if n_arms == 1 or n == 0:
             return None
-        j = int(rng.integers(n_arms))
+        if self._sweeps:
+            j = int(np.argmax((yield from self._play(sweep_phase(n_arms, n, rng)))))
+        else:
+            j = int(rng.integers(n_arms))
         sums = yield from self._play(_test_phase(n_arms, j, n))
         mu = sums[:n_arms] / n
         # Row 0: arm i alone, and alternating with j. Row 1: arm j alone, and alternating with i.
@@ -99,7 +105,7 @@ class LambdaSearch:
         """Return the n that the paper has as (T/K)^(2/3), cut to fit."""
         whole = int(math.cbrt(self._horizon / self._n_arms) ** 2)
         most = self._budget // 2 if self._paper else min(self._budget // 2, self._allowance)
-        n = min(whole, most // (8 * self._n_arms - 6))
+        n = min(whole, most // ((9 if self._sweeps else 8) * self._n_arms - 6))
         self._diagnostics.update(test_length=n, test_length_asked=whole)
         return n
 
@@ -205,11 +211,26 @@ class LambdaSearch:
 _SHARES = 20
 """Into how many parts "balanced" divides its allowance: each level of doubling samples one."""
 
+_MOST_STEPS = 100_000
+"""Of the sweeps, before they repeat, so that memory stays flat."""
+
 _SETTLES = 2.5
 """From this lam·N on the state settles within a block of N pulls: it forgets 92 % of the other."""
 
 _GOOD = 0.4
 """Standard error, as a share of lam, that an estimate may have."""
+
+
+def sweep_phase(n_arms: int, n: int, rng: RandomGenerator) -> Phase:
+    """Return about n sweeps over all arms in random orders; slot i sums the rewards of i.
+
+    The arm before is any other one alike, so what an arm pays is r times the same mean state.
+    """
+    orders = min(n, max(1, _MOST_STEPS // n_arms))
+    arms = rng.permuted(np.tile(np.arange(n_arms), (orders, 1)), axis=1).reshape(-1)
+    steps = np.column_stack([arms, arms, np.ones_like(arms), arms, arms])
+    loops = np.array([[0, arms.size, n // orders]])
+    return Phase.from_tables(steps, loops, n_arms)
 
 
 def _test_phase(n_arms: int, other: int, n: int) -> Phase:

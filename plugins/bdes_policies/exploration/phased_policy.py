@@ -61,6 +61,11 @@ class PhasedPolicy:
         self._fused: FusedPolicy | None = None
         self._advance(None)
 
+    def __repr__(self) -> str:
+        if self._reader is not None:
+            return f"PhasedPolicy(exploring: {self._reader.left:,} pulls left of this phase)"
+        return f"PhasedPolicy(exploration over, plays {type(self._last).__name__})"
+
     def ask(self, limit: int) -> IntArray:
         """Return the next arms of the phase, or what the last policy asks for."""
         if self._reader is not None:

@@ -164,6 +164,10 @@ class PosteriorPolicy:
         self._active: CandidatePlan | None = None
         self._snapshots: list[tuple[int, FloatArray, FloatArray, FloatArray]] = []
 
+    def __repr__(self) -> str:
+        played = f"{self._history.size:,} of {self._horizon:,}"
+        return f"PosteriorPolicy(n_arms={self._n_arms}, played={played})"
+
     # -- Policy ------------------------------------------------------------------------------
 
     def ask(self, limit: int) -> IntArray:

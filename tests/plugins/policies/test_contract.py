@@ -43,7 +43,7 @@ def test_plays_at_any_rate_on_any_arms(
 
 
 @pytest.mark.parametrize(
-    "name", ["etc", "etc-unknown-arm", "posterior", "unknown-lambda", "sticky"]
+    "name", ["etc", "etc-unknown-arm", "posterior", "rank-one", "unknown-lambda", "sticky"]
 )
 def test_first_state_other_than_one_does_no_harm(name: str) -> None:
     for q0 in (0.0, 0.3, 5.0):
@@ -84,6 +84,8 @@ def test_missing_knowledge_names_another_policy(name: str, problem: Problem, say
         ("posterior", {"redraw": 0.0}),
         ("posterior", {"draws": 0}),
         ("posterior", {"width": -1.0}),
+        ("rank-one", {"delta": 0.0}),
+        ("rank-one", {"draws": 0}),
         ("sticky", {"batches": 0}),
         ("sticky", {"width": -1.0}),
         ("unknown-lambda", {"fast": -0.1}),
@@ -129,6 +131,7 @@ print(int(re.search(r"VmHWM:\\s+(\\d+) kB", status)[1]) / 1024)
     [
         ("etc", {"tuning": "paper"}),
         ("etc-unknown-arm", {"tuning": "paper"}),
+        ("rank-one", {}),
         ("sticky", {}),
         ("unknown-lambda", {"tuning": "paper"}),
     ],
@@ -138,13 +141,13 @@ def test_memory_stays_flat_over_1e8_rounds(
 ) -> None:
     code = LONG.replace("LAM", repr(lam)).replace("NAME", repr(name))
     code = code.replace("PARAMETERS", repr(parameters | {"planner": "best-cycle"}))
-    if name == "sticky":
+    if name in ("rank-one", "sticky"):
         code = code.replace(repr({"planner": "best-cycle"}), "{}")
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert float(done.stdout) < 400
 
 
-@pytest.mark.parametrize("name", ["etc", "posterior", "sticky", "etc-unknown-arm"])
+@pytest.mark.parametrize("name", ["etc", "posterior", "rank-one", "sticky", "etc-unknown-arm"])
 def test_more_rounds_than_the_horizon_raise(name: str) -> None:
     for form in (lambda policy: policy, AskingOnly):
         world = PLUGINS.environment("bernoulli", seed=1, r=[0.9, 0.3], b=[0.1, 1.0], lam=0.5)

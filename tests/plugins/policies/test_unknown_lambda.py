@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from bdes_framework import FloatArray, Instance, Problem, alternating_limit, simulate
 from bdes_policies import RateEstimate, estimate_lam, estimate_lam_by_blocks
+from bdes_policies.exploration.lambda_search import sweep_phase
+from studies.auto_loss import instances
 from tests.support.noiseless import (
     PLUGINS,
     Played,
@@ -128,6 +130,16 @@ class Means:
 
     mu: FloatArray
     alternating: FloatArray
+
+
+def read_sweeps(replay: Replay, n_arms: int, n: int) -> int:
+    """Ours: all arms in random orders; return the one that paid most."""
+    paid = np.zeros(n_arms)
+    for _ in range(n):
+        arms = replay.played.arms[replay.at : replay.at + n_arms].tolist()
+        assert sorted(arms) == list(range(n_arms))
+        paid[arms] += replay.take(arms)
+    return int(np.argmax(paid))
 
 
 def read_test(replay: Replay, n_arms: int, n: int, other: int) -> Means:
@@ -251,13 +263,16 @@ def test_phases_and_plan_are_as_printed(
     shown, replay = played.diagnostics, Replay(played)
 
     # The test: is there a gap?
-    blocks = 2 * n_arms + 6 * (n_arms - 1)
+    swept = tuning == "balanced" and n_arms > 2
+    blocks = 2 * n_arms + 6 * (n_arms - 1) + swept * n_arms
     most = float(horizon // 4)
     if tuning == "balanced":
         most = min(most, 2 * n_arms ** (1 / 3) * horizon ** (2 / 3))
     n = min(math.floor((horizon / n_arms) ** (2 / 3)), math.floor(most / blocks))
     assert shown["test_length"] == n
     other = int(number(shown, "other_arm"))
+    if swept:
+        assert read_sweeps(replay, n_arms, n) == other
     means = read_test(replay, n_arms, n, other)
     assert shown["test_ends"] == replay.at == blocks * n
     np.testing.assert_allclose(array(shown, "mu"), means.mu, rtol=1e-12)
@@ -314,19 +329,35 @@ def test_doubling_finds_lam_on_exact_means(lam: float) -> None:
 
 SEEDS = range(5000, 5016)
 """Not those that the doubling was developed on, which were 0 to 15."""
+DRAWN = range(5100, 5110)
+"""Of instances, one of each family per seed."""
+
+
+def factor_off(instance: Instance, seed: int) -> float:
+    """Return how many times too large or too small lam was found; infinite if no gap showed."""
+    world = PLUGINS.environment(
+        "bernoulli", seed=seed, r=instance.r, b=instance.b, lam=instance.lam
+    )
+    problem = Problem(instance.n_arms, 300_000)
+    policy = PLUGINS.policy("unknown-lambda", problem, seed=seed, planner=PLANNER)
+    shown = simulate(world, policy, problem.horizon, keep=False).diagnostics
+    if "lam_hat" not in shown:
+        return math.inf
+    return math.exp(abs(math.log(number(shown, "lam_hat") / instance.lam)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lam", RATES)
 def test_doubling_finds_lam_on_draws(lam: float) -> None:
-    factors = []
-    for seed in SEEDS:
-        r, b = click_bait(2, lam).r, click_bait(2, lam).b
-        world = PLUGINS.environment("bernoulli", seed=seed, r=r, b=b, lam=lam)
-        policy = PLUGINS.policy("unknown-lambda", Problem(2, 300_000), seed=seed, planner=PLANNER)
-        shown = simulate(world, policy, 300_000, keep=False).diagnostics
-        factors.append(math.exp(abs(math.log(number(shown, "lam_hat") / lam))))
-    assert np.median(factors) < 1.5
+    assert np.median([factor_off(click_bait(2, lam), seed) for seed in SEEDS]) < 1.15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_arms", [2, 3, 5])
+@pytest.mark.parametrize("lam", [0.003, 0.01, 0.1, 0.5, 1.0])
+def test_doubling_finds_lam_on_drawn_instances(n_arms: int, lam: float) -> None:
+    drawn = instances(n_arms, lam, DRAWN)
+    assert np.median([factor_off(instance, seed) for seed, instance in drawn]) < 1.5
 
 
 PAYS_AND_RESTORES = Instance([1.0, 0.0], [0.0, 1.0], 0.5)
@@ -352,6 +383,31 @@ def test_unknown_lambda_finds_the_only_arm_that_pays() -> None:
         assert trace.diagnostics["chosen"] == "etc"  # 19 of 40 ended in exp3p
         lost.append(1 - trace.total_mean / best)
     assert np.mean(lost) < 0.1  # it was 0.42
+
+
+@pytest.mark.parametrize("n_arms", [3, 10])
+@pytest.mark.parametrize("lam", [0.1, 1.0])
+def test_dead_arms_do_not_hide_the_only_arm_that_pays(n_arms: int, lam: float) -> None:
+    r, b, horizon = np.zeros(n_arms), np.zeros(n_arms), 100_000
+    r[1], b[2] = 1.0, 1.0
+    for seed in range(10):
+        world = PLUGINS.environment("bernoulli", seed=seed, r=r, b=b, lam=lam)
+        policy = PLUGINS.policy(
+            "unknown-lambda", Problem(n_arms, horizon), seed=seed, planner=PLANNER
+        )
+        shown = simulate(world, policy, horizon, keep=False).diagnostics
+        assert shown["other_arm"] == 1  # drawn at random it was a dead arm in most runs
+        assert array(shown, "pair").tolist() == [1, 2]
+        assert shown["chosen"] == "etc-unknown-arm"
+
+
+def test_sweeps_repeat_where_they_would_be_long() -> None:
+    # At most 100,000 steps in memory, however long the test.
+    phase = sweep_phase(4, 100_000, np.random.default_rng(1))
+    assert phase.steps.shape[0] == 100_000
+    assert phase.n_pulls == 400_000
+    assert np.bincount(phase.steps[:, 0]).tolist() == [25_000] * 4
+    assert (phase.steps[:, 3] == phase.steps[:, 0]).all()
 
 
 def test_unsettled_state_is_not_taken_for_fast() -> None:

@@ -1,0 +1,1 @@
+"""Theorem E.2 case by case: ``unknown-lambda`` where each of its cases applies."""
