@@ -47,6 +47,8 @@ from bdes_framework.experiment.summary import CellSummary, Estimate
 _MAX_CHANGES = 8
 """Changes of the setup that are listed, for each run."""
 _ORDER = ("± of groups", "first", "regret")
+_MAX_BASE = 24
+"""Characters of the policy that others are compared with, in the heading of a column."""
 _POLICY_HELP = "Only this policy; repeatable. Of one run, others are compared with the first."
 
 
@@ -163,7 +165,7 @@ def _policies(run: Run, choice: _Choice) -> _Comparison:
         if found is not None:
             rows.append(_Row(label, group, "", found))
     shown = "share, %" if measure == "share" else "reward per round"
-    headings = (base, shown, f"less {shown_value(base)}")
+    headings = (base, shown, f"less {shortened(ascii_controls(base), _MAX_BASE)}")
     legend = _legend(observations, cells, measure, headings[2], paired=True)
     return _Comparison(headings, names, measure, rows, list(legend))
 
@@ -285,7 +287,7 @@ def _print(
         print_blocks(console, [lines, [Text(what)]])
         return
     layout = fitting(list(_columns(found, len(runs))), console.width, _ORDER)
-    colours = colours_of(row.policy for row in found.rows)
+    colours = colours_of(dict.fromkeys(label for run in runs for label in run.told))
     styles = [(colours[row.policy].terminal, False) for row in found.rows]
     table = list(table_lines(layout, styles))
     kinds = {column.kind for column in layout.columns}

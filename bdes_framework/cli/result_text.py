@@ -1,6 +1,6 @@
 """The table of results as a terminal shows it: no line wider than the screen, no row folded."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 
 from attrs import asdict, evolve, frozen
@@ -126,7 +126,12 @@ def shortened(text: str, width: int) -> str:
 
 
 def result_lines(
-    table: ResultTable, console: Console, *, name: str, every_policy: bool = False
+    table: ResultTable,
+    console: Console,
+    *,
+    name: str,
+    every_policy: bool = False,
+    policies: Iterable[str] = (),
 ) -> Iterator[list[Text]]:
     """Yield the blocks that tell a table on a console: the sentence, the rows, what they mean.
 
@@ -140,6 +145,8 @@ def result_lines(
         The run's name, for commands that show more.
     every_policy : bool
         Whether to show all policies, however many there are.
+    policies : Iterable[str]
+        All policies of the run, among which each has its colour; by default those of the table.
     """
     yield [Text(table.sentence, style="bold")]
     n_policies = len(table.rows)
@@ -151,7 +158,7 @@ def result_lines(
     alike = len({row.told for row in table.rows}) < 2
     layout = fitting([c for c in columns if not (alike and c.kind == "told")], console.width)
     if n_shown:
-        yield list(table_lines(layout, _styles(table, n_shown)))
+        yield list(table_lines(layout, _styles(table, n_shown, policies)))
     notes = []
     if n_shown < n_policies:
         notes.append(f"and {n_policies - n_shown:,} more policies: bdes show {name} --all")
@@ -190,8 +197,8 @@ def table_lines(layout: Layout, styles: Sequence[tuple[str, bool]]) -> Iterator[
         yield line
 
 
-def _styles(table: ResultTable, n_rows: int) -> list[tuple[str, bool]]:
-    colours = colours_of(row.policy for row in table.rows)
+def _styles(table: ResultTable, n_rows: int, policies: Iterable[str]) -> list[tuple[str, bool]]:
+    colours = colours_of([*policies, *(row.policy for row in table.rows)])
     several = len(table.rows) > 1
     return [
         (colours[row.policy].terminal, several and row.overall is not None and row.overall.is_best)

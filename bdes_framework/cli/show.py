@@ -17,7 +17,7 @@ from bdes_framework.cli.completion import complete_labels
 from bdes_framework.cli.options import AS_JSON, RUN, csv_text, echo, json_text, output, write_data
 from bdes_framework.cli.result_text import every_row, print_blocks, result_lines, row_records
 from bdes_framework.experiment.find import run_name
-from bdes_framework.experiment.pooling import Observations, pool
+from bdes_framework.experiment.pooling import Observations, place_name, pool
 from bdes_framework.experiment.result_table import ResultTable
 from bdes_framework.experiment.results import Run, load_run
 from bdes_framework.experiment.summary import CellSummary, beaten_benchmarks, summarise
@@ -86,16 +86,17 @@ def show_run(
     ]
     if form == "json":
         rows = row_records(evolve(observations, cells=chosen)) if every else None
-        write_data(json_text(_as_json(run, table, cells, rows)))
+        write_data(json_text(_as_json(run, table, observations, rows)))
     elif form != "text":
         write_data(_FORMATS[form](table))
     else:
         _print(run, table, evolve(observations, cells=chosen), len(cells), every, quiet)
-    return _tell_problems(run, cells, traceback=traceback)
+    return _tell_problems(run, observations, traceback=traceback)
 
 
-def _tell_problems(run: Run, cells: Sequence[CellSummary], *, traceback: bool) -> int:
+def _tell_problems(run: Run, observations: Observations, *, traceback: bool) -> int:
     """Print what failed and what is doubtful; return the exit code."""
+    cells = observations.cells
     benchmark_errors = run.benchmark_errors()
     for error in benchmark_errors[:_MAX_ERRORS]:
         echo(f"no regret: the benchmark failed: {error}", err=True)
@@ -110,9 +111,9 @@ def _tell_problems(run: Run, cells: Sequence[CellSummary], *, traceback: bool) -
             err=True,
         )
     failed = [cell for cell in cells if cell.error is not None]
-    for cell, place in _kinds(cells, attrgetter("warning")):
+    for cell, place in _kinds(observations, attrgetter("warning")):
         echo(f"warning: {place}: {one_line(cell.warning or '')}", err=True)
-    kinds = _kinds(failed, attrgetter("error"))
+    kinds = _kinds(observations, attrgetter("error"))
     for cell, place in kinds:
         echo(f"failed: {place}: {one_line(cell.error or '')}", err=True)
         if traceback:
@@ -137,9 +138,11 @@ def _print(
         print_blocks(console, [[Text(table.sentence), *last]])
         return
     name = ascii_controls(shlex.quote(run_name(run.folder)))
-    blocks = list(result_lines(table, console, name=name, every_policy=every))
+    blocks = list(result_lines(table, console, name=name, every_policy=every, policies=run.told))
     if every:
         blocks.append(list(every_row(shown, console.width)))
+    elif not run.is_whole():
+        last.append(Text("not finished: the same 'bdes run' goes on, and plans benchmarks last"))
     else:
         last.append(Text(f"next: bdes report {name}; every row: bdes show {name} --all"))
     print_blocks(console, [*blocks, last])
@@ -148,10 +151,10 @@ def _print(
 def _as_json(
     run: Run,
     table: ResultTable,
-    cells: Sequence[CellSummary],
+    observations: Observations,
     rows: list[dict[str, object]] | None,
 ) -> dict[str, object]:
-    done = run.progress
+    done, cells = run.progress, observations.cells
     failed = [cell for cell in cells if cell.error is not None]
     found: dict[str, object] = {
         "run": str(run.folder),
@@ -171,7 +174,7 @@ def _as_json(
                 "replication": cell.replication,
                 "error": cell.error,
             }
-            for cell, _ in _kinds(failed, attrgetter("error"))
+            for cell, _ in _kinds(observations, attrgetter("error"))
         ],
         "benchmark_errors": run.benchmark_errors(),
         "beaten_benchmarks": beaten_benchmarks(summarise(cells)),
@@ -199,20 +202,22 @@ def _done_text(done: RunProgress) -> str:
 
 
 def _kinds(
-    cells: Sequence[CellSummary], text_of: Callable[[CellSummary], str | None]
+    observations: Observations, text_of: Callable[[CellSummary], str | None]
 ) -> list[tuple[CellSummary, str]]:
     """Return one cell of each kind of failure or warning, with where it and others of it are.
 
     Texts that differ in numbers alone, such as a round, are of one kind.
     """
     kinds: dict[tuple[str, str], list[CellSummary]] = {}
-    for cell in cells:
+    for cell in observations.cells:
         text = text_of(cell)
         if text is not None:
             kinds.setdefault((cell.policy, _NUMBER.sub("#", text)), []).append(cell)
     found = []
+    dimensions = observations.dimensions() if kinds else {}
     for first, *others in kinds.values():
-        where = one_line(f"{first.policy} on {first.environment}")
+        variant = observations.variants[first.environment, first.horizon]
+        where = one_line(f"{first.policy} on {place_name(variant, dimensions)}")
         place = f"{where}, T = {first.horizon}, replication {first.replication}"
         n = len(others)
         more = f" and {n} more cell{'s' if n > 1 else ''}" if n else ""

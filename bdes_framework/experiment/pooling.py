@@ -366,6 +366,17 @@ def _firsts(samples: Mapping[str, Sample]) -> dict[str, int]:
     return firsts
 
 
+def place_name(variant: Variant, dimensions: Iterable[str]) -> str:
+    """Return which environment one is: its label, what varies, and its instance."""
+    names = [name for name in dimensions if name not in (ENVIRONMENT, HORIZON)]
+    values = {name: variant.value(name) for name in names}
+    words = [variant.environment]
+    words += [f"{name} = {shown_value(value)}" for name, value in values.items() if value != "-"]
+    if variant.instance:
+        words.append(f"instance {variant.instance}")
+    return ", ".join(words)
+
+
 def unit_name(observations: Observations, unit: Unit) -> str:
     """Return what tells a unit from the others: its environment if several, values, instance."""
     dimensions = observations.dimensions()

@@ -462,6 +462,17 @@ class Run:
                 benchmarks.append(RunBenchmark(planned.environment, planned.horizon, value, bound))
         return benchmarks
 
+    def is_whole(self) -> bool:
+        """Return whether all cells were played and all benchmarks planned, well or not."""
+        finished = self._store.finished(failed=True) | self._store.finished(failed=False)
+        if not self.keys() <= finished:
+            return False
+        if self.resolved["config"].get("benchmark") is False:
+            return True
+        bases = self._store.bases()
+        places = {(bases[c.key], c.horizon) for c in self._plan if bases.get(c.key)}
+        return all(self._store.benchmark(benchmark_key(*place)) for place in places)
+
     def benchmark_errors(self) -> list[str]:
         """Return the errors of benchmarks that failed; regret is absent there."""
         return self._store.benchmark_errors()

@@ -10,7 +10,7 @@ import altair as alt
 
 from bdes_framework._internal.colours import ARMS, BLUE, CHART_DARK, HORIZONS, WHITE, Colour
 from bdes_framework.report.data import REGRET, REWARD, SHARE
-from bdes_framework.report.labels import is_wide
+from bdes_framework.report.labels import drawn_range, is_wide
 
 Layered = alt.LayerChart
 
@@ -191,7 +191,8 @@ def final(policies: Policies, measure: str) -> Layered:
         color=colour,
     )
     dots = _dots(base, 90, x=x, color=colour, tooltip=_interval_tips(measure))
-    text = base.mark_text(align="left", dx=9).encode(x=alt.X("drawn_high:Q"), text="label:N")
+    # Below each other, where the plot ends: beside the bars some would not fit.
+    text = base.mark_text(align="left", dx=9).encode(x=alt.value("width"), text="label:N")
     return _layers(bars, dots, text)
 
 
@@ -230,10 +231,15 @@ def across(
     *,
     legend: Sequence[str] = (),
 ) -> Layered:
-    """Return means over a column of numbers such as lam, with 95 % bars."""
+    """Return means over a column of numbers such as lam, with 95 % bars.
+
+    ``values`` are those of all panels: each has the whole axis, however few are its own.
+    """
     scale = alt.Scale(type="log", nice=False, padding=EDGE_PADDING)
     if not is_wide(values):
         scale = alt.Scale(type="linear", zero=False, nice=False, padding=EDGE_PADDING)
+    if len(values) > 1:
+        scale.domain = list(drawn_range(values, len(policies)))
     axis: dict[str, Any] = {"values": list(values)} if len(values) <= 8 else {}
     title = TITLES.get(column, column)
 

@@ -206,7 +206,7 @@ class RunData:
     def policies(self) -> dict[str, Colour]:
         """Shown names of the policies that have a result, in their order, with their colours."""
         drawn = {policy for _, policy in self._by_setting}
-        colours = colours_of(self.policy_names)
+        colours = colours_of([*self.run.told, *self.policy_names])
         names = self.policy_names.items()
         return {name: colours[label] for label, name in names if label in drawn}
 

@@ -117,13 +117,13 @@ class Figures:
             return [self._dots(setting) for setting in settings]
         rows = across_rows(data, settings, axis, data.measure)
         panels = grouped(rows, itemgetter("panel"))
-        return [self._across(name, axis, own) for name, own in panels.items()]
-
-    def _across(self, name: str, axis: str, rows: list[Row]) -> Option:
-        measure = self._data.measure
         values = sorted({row[axis] for row in rows})
+        return [self._across(name, axis, values, own) for name, own in panels.items()]
+
+    def _across(self, name: str, axis: str, values: Sequence[float], rows: list[Row]) -> Option:
+        measure = self._data.measure
         part = self._part(
-            f"across {values}",
+            "across",
             lambda: charts.across(self._policies, measure, axis, values).properties(height=300),
             place_names(rows, x=axis, zero=measure != SHARE),
             [_POLICY, (axis, axis), *_INTERVAL],

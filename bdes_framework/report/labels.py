@@ -113,16 +113,29 @@ def place_bars(rows: list[Row], x: str, policies: Sequence[str]) -> list[Row]:
     """Set ``drawn_at`` of rows: ``x``, moved a little, lest policies' bars cover each other."""
     if not rows:
         return rows
-    values = {row[x] for row in rows}
+    values = [row[x] for row in rows]
     low, high = min(values), max(values)
-    step = min(MAX_SPREAD / max(len(policies) - 1, 1), MAX_STEP)
     for row in rows:
-        offset = step * (policies.index(row["policy"]) - (len(policies) - 1) / 2)
-        if is_wide(values):
-            row["drawn_at"] = row[x] * (high / low) ** offset
-        else:
-            row["drawn_at"] = row[x] + offset * (high - low)
+        place = policies.index(row["policy"]) - (len(policies) - 1) / 2
+        row["drawn_at"] = _moved(row[x], place, len(policies), low, high)
     return rows
+
+
+def drawn_range(values: Collection[float], n_policies: int) -> tuple[float, float]:
+    """Return where the first and the last bar of :func:`place_bars` are."""
+    low, high = min(values), max(values)
+    last = (n_policies - 1) / 2
+    first = _moved(low, -last, n_policies, low, high)
+    return first, _moved(high, last, n_policies, low, high)
+
+
+def _moved(x: float, place: float, n: int, low: float, high: float) -> float:
+    """Return ``x`` moved by places, of n, on an axis from ``low`` to ``high``."""
+    offset = place * min(MAX_SPREAD / max(n - 1, 1), MAX_STEP)
+    if is_wide((low, high)):
+        moved: float = x * (high / low) ** offset
+        return moved
+    return x + offset * (high - low)
 
 
 def spread_labels(

@@ -116,6 +116,7 @@ def report_page(
         figures=figures,
         every_setting=tables.settings_table(data),
         slopes=slopes,
+        with_states=any(path.states for path in paths.found),
         not_replayed=paths.reasons,
         gaps=tables.gap_table(data),
         diagnostics=tables.diagnostics_table(data),

@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 from bdes_framework._internal.files import parse_json
 from bdes_framework._internal.numbers import is_number
 from bdes_framework._internal.text import counted, one_line
-from bdes_framework.experiment.pooling import ENVIRONMENT, HORIZON, pool
+from bdes_framework.experiment.pooling import ENVIRONMENT, HORIZON, place_name, pool
 from bdes_framework.experiment.result_table import (
     ColumnKind,
     PolicyResults,
@@ -446,8 +446,11 @@ def gap_table(data: RunData) -> Table:
 
 def interval_words(data: RunData) -> str:
     """Return what means and intervals of charts are over, in one sentence."""
+    several = data.table.n_replications > 1
+    if data.table.interval_over == "replications" and not several:
+        return "There is one replication, and so no interval."
     over = {
-        "instances": "instances, replications nested inside",
+        "instances": "instances" + (", replications nested inside" if several else ""),
         "replications": "replications",
         "both": "instances, or over replications where there is one instance",
     }
@@ -480,7 +483,7 @@ def failure_table(data: RunData) -> Table:
     rows: list[TableRow] = [
         [
             data.policy_names[r.policy],
-            r.environment,
+            place_name(data.run.variants[r.environment, r.horizon], data.varying),
             number(r.horizon, ",d"),
             number(r.replication, "d"),
             TableCell(r.error or "", limit=300),

@@ -14,7 +14,7 @@ from bdes_framework.cli.runs import runs
 from bdes_framework.experiment.summary import estimate
 from tests.support.command import bdes as command
 from tests.support.command import fails, prints
-from tests.support.experiments import STUDY, run_demo, write_experiment
+from tests.support.experiments import STUDY, changed, run_demo, write_experiment
 
 UNIFORM = 'use = "uniform"'
 
@@ -126,6 +126,19 @@ def test_policies_of_one_run_are_compared_with_the_best_or_the_first_named(study
     assert "no policy 'ucb'. Did you mean 'ucb1'" in fails(
         "compare", "one", "--policy", "ucb", cwd=study
     )
+
+
+def test_a_long_label_leaves_numbers_their_room(tmp_path: Path) -> None:
+    label = "ucb1, with a long label that says what is different about it, which is a lot"
+    text = changed(STUDY, ("[20, 40]", "[20]"), ('"ucb1"', f'"ucb1"\nlabel = "{label}"'))
+    (tmp_path / "long.toml").write_text(text)
+    run_experiment(tmp_path / "long.toml", out=tmp_path / "long", engine="serial").close()
+    choice = ("compare", "long", "--policy", label, "--policy", "exp3")
+    shown = command(*choice, cwd=tmp_path, settings=TERMINAL | {"COLUMNS": "80"}).stdout
+    assert "less ucb1, with a…ch is a lot" in shown
+    (line,) = [row for row in shown.splitlines() if row.startswith("exp3")]
+    assert line.count(" ± ") >= 1
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_runs_without_anything_in_common_are_told_apart_in_words(folder: Path) -> None:

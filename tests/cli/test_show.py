@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import sqlite3
 import subprocess
 import sys
 import termios
@@ -13,17 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from rich.console import Console
 from rich.text import Text
 
 from bdes_framework import Run, load_run, run_experiment
-from bdes_framework._internal.colours import colour_of
+from bdes_framework._internal.colours import colour_of, colours_of
 from bdes_framework.cli.result_text import fitting, print_blocks, result_lines, shortened
 from bdes_framework.experiment.pooling import Observations, Variant, pool
 from bdes_framework.experiment.result_table import ResultTable
 from bdes_framework.experiment.summary import CellSummary
 from tests.support.command import bdes, fails, prints
-from tests.support.experiments import STUDY, write_experiment, write_plugin
+from tests.support.experiments import STUDY, changed, write_experiment, write_plugin
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
@@ -188,6 +190,32 @@ def test_policies_have_their_colours_on_a_terminal_only(folder: Path) -> None:
     red, green, blue = (int(colour_of("ucb1").terminal[i : i + 2], 16) for i in (1, 3, 5))
     assert re.search(rf"\x1b\[[0-9;]*38;2;{red};{green};{blue}mucb1", shown)
     assert "\x1b" not in prints("show", "latest", cwd=folder)
+
+
+def test_a_policy_shown_alone_keeps_its_colour(run: Run) -> None:
+    # Both want one colour, which "ucb1" gets: of the other, alone, nobody would know that.
+    rival = next(name for i in range(999) if colour_of(name := f"x, {i}") == colour_of("ucb1"))
+    table = evolve(run.table(), rows=(evolve(run.table().rows[0], policy=rival),))
+    colours = []
+    for others in ([], ["ucb1", rival]):
+        console = Console(file=io.StringIO(), width=80)
+        _, (_, line), *_ = result_lines(table, console, name="latest", policies=others)
+        colours.append(str(line.spans[0].style))
+    assert colours == [colours_of(names)[rival].terminal for names in ([rival], ["ucb1", rival])]
+    assert colours[0] != colours[1]
+
+
+def test_an_unfinished_run_is_said_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(changed(STUDY, ("[20, 40]", "[20]")))
+    out = tmp_path / "runs" / "study"
+    run_experiment(tmp_path / "study.toml", out=out, engine="serial").close()
+    words = "not finished: the same 'bdes run' goes on"
+    assert words not in prints("show", "latest", cwd=tmp_path)
+    for lost in ("benchmarks", "cells"):
+        with sqlite3.connect(out / "results.sqlite") as database:
+            database.execute(f"DELETE FROM {lost}")
+        shown = prints("show", "latest", cwd=tmp_path)
+        assert words in shown.splitlines()[-1]
 
 
 def test_a_real_terminal_of_80_columns(folder: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Hashable
 from pathlib import Path
 
+import altair as alt
 import numpy as np
 import pytest
 from attrs import evolve
@@ -13,6 +14,7 @@ from attrs import evolve
 from bdes_framework import Instance, InvalidValueError, load_plugins, load_run
 from bdes_framework.experiment.result_table import Pooled
 from bdes_framework.experiment.summary import Estimate
+from bdes_framework.report import charts
 from bdes_framework.report.data import (
     SHARE,
     RunData,
@@ -24,7 +26,7 @@ from bdes_framework.report.data import (
     gap_rows,
     loglog_rows,
 )
-from bdes_framework.report.labels import spread
+from bdes_framework.report.labels import drawn_range, spread
 from bdes_framework.report.pictures import Choice, picture
 from bdes_framework.report.slopes import SlopeFit, fit_slopes, table_1
 from bdes_framework.report.trajectories import Trajectories, first_cells, replay_trajectories
@@ -215,6 +217,30 @@ def test_intervals_of_shares_are_cut_at_the_axis(
     start, end = axis_of_picture(study_data, "share", "Y")
     assert -10 < start <= 0
     assert 100 <= end < 110
+
+
+def test_each_panel_has_the_whole_axis(study_data: RunData) -> None:
+    lams, names = [0.05, 0.3], list(study_data.policies)
+    rows = across_rows(study_data, study_data.settings(), "lam", SHARE)
+    drawn = [row["drawn_at"] for row in rows]
+    assert drawn_range(lams, len(names)) == (min(drawn), max(drawn))
+    few = [row for row in rows if row["lam"] == 0.3]
+    chart = charts.across(study_data.policies, SHARE, "lam", lams).properties(width=400)
+    chart.data = alt.InlineData(values=few)
+    drawing = io.StringIO()
+    chart.save(drawing, format="svg")
+    points = re.findall(r'<path[^>]*roledescription="point"[^>]*>', drawing.getvalue())
+    dots = [place[1] for dot in points if (place := re.search(r"translate\(([\d.]+)", dot))]
+    assert len(dots) == len(few)
+    assert min(map(float, dots)) > 350  # at the end of an axis from 0.05 to 0.3
+
+
+def test_numbers_beside_dots_stand_at_the_edge(data: RunData) -> None:
+    drawing = io.StringIO()
+    picture(data, "final", Choice(width=400)).save(drawing, format="svg")
+    numbers = re.findall(r"<text[^>]*translate\(([\d.]+)[^>]*>[^<]* ± ", drawing.getvalue())
+    assert set(map(float, numbers)) == {409}  # where the plot ends: beside bars they may be cut
+    assert len(numbers) == 2
 
 
 def test_trajectory_bins_sum_to_the_cell(data: RunData) -> None:

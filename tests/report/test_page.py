@@ -14,6 +14,7 @@ from bdes_framework.report.data import RunData, final_rows, gap_rows
 from bdes_framework.report.page import Settings, report_page
 from bdes_framework.report.slopes import fit_slopes
 from bdes_framework.report.tables import typical
+from tests.support.experiments import changed
 from tests.support.reports import (
     EXPERIMENT,
     HOSTILE_ERROR,
@@ -152,6 +153,15 @@ def test_headline_answers_and_counts(plain_page: Page, data: RunData) -> None:
 )
 def test_diagnostics_are_words_and_short_numbers(values: list[object], words: str) -> None:
     assert typical(values) == words
+
+
+def test_captions_say_what_there_is(tmp_path: Path) -> None:
+    text = changed(PLAIN, ("replications = 5", "replications = 1"), ("[100, 1000, 4000]", "[50]"))
+    with load_run(make_run(tmp_path, text)) as run:
+        page = report_page(RunData(run), Settings(paths=2))
+    assert "There is one replication, and so no interval." in page
+    assert "Means with 95 % intervals" not in page
+    assert "Above, the mean state" in page
 
 
 def test_page_loads_nothing_from_elsewhere(plain_page: Page) -> None:
