@@ -18,7 +18,7 @@ help:
 	@echo "make slow    the statistical and scale checks that are too slow for every change"
 	@echo "make floors  install the lowest versions that pyproject.toml allows, and run quick tests"
 	@echo "make rates   measure how regret grows in every regime, and write docs/rates.md; and what"
-	@echo "             rank-one loses, in docs/policies.md"
+	@echo "             rank-one and auto lose, in docs/policies.md"
 	@echo "make paper   reproduce the paper's figures and table, and write docs/paper.md"
 	@echo "make headline  play README's comparison, and write its table and chart"
 	@echo "make posterior  compare the policy posterior with the paper's, and write docs/posterior.md"
@@ -97,6 +97,7 @@ QUICK := tests/cli tests/internal tests/plugin tests/experiment/test_file.py \
 rates: install
 	$(BIN)/python -m studies.rates
 	$(BIN)/python -m studies.rank_one
+	$(BIN)/python -m studies.auto_loss
 	$(BIN)/pytest -m rates
 
 paper: install

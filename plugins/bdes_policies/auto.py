@@ -105,8 +105,9 @@ def expected_losses(problem: Problem, lam: float) -> ExpectedLosses:
     - Explore-then-commit: the rounds it explores plus T times the errors left, as
       ``tuning = "balanced"`` has them, times 0.35; without a replenishing arm times
       1 + 1.7·lam^0.33 as well.
-    - UCB: 0.12·sqrt(K·ln(T)/T), and what it loses because it sees no state:
-      0.07 + 0.17·lam² and the lag 0.8·(lam·T)^-0.26, by which states come after arms.
+    - UCB: 0.12·sqrt(K·ln(T)/T), and what it loses because it sees no state: 0.07, and 5/K of
+      that with more than 5 arms, of which one is more often good by itself; 0.17·lam²; and the
+      lag 0.8·(lam·T)^-0.26, by which states come after arms.
     - ``sticky``: 2.4 times the 1.3th power of K·sqrt(2·ln(2·K²·T·B)/T), its bound; and
       (1 - lam) times the lag and 0.04, because states are not those of the last arm.
 
@@ -116,12 +117,13 @@ def expected_losses(problem: Problem, lam: float) -> ExpectedLosses:
     n_arms, horizon, not_best = problem.n_arms, problem.horizon, 1 - 1 / problem.n_arms
     lag = 0.8 * (lam * horizon) ** -0.26
     of_arm = 1.0 if problem.replenishing_arm is not None else 1 + 1.7 * lam**0.33
+    blind = 0.07 * min(1.0, 5 / n_arms) + 0.17 * lam**2
     radius = math.sqrt(n_arms * math.log(horizon) / horizon)
     log_term = math.log(2 * n_arms**2 * horizon * default_batches(horizon))
     elimination = n_arms * math.sqrt(2 * log_term / horizon)
     return ExpectedLosses(
         middle=0.35 * not_best**2 * of_arm * _exploration_bound(problem, lam),
-        slow=0.12 * radius + not_best * (0.07 + 0.17 * lam**2 + lag),
+        slow=0.12 * radius + not_best * (blind + lag),
         fast=2.4 * elimination**1.3 + not_best**2 * (1 - lam) * (0.04 + lag),
     )
 

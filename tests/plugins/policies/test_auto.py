@@ -54,6 +54,8 @@ def test_auto_picks_as_table_1_says(
         (2, 10_000, 1.0, None, "middle", "etc-unknown-arm"),
         (2, 10**6, 1.0, None, "fast", "sticky"),
         (2, 10**8, 1.0, 1, "fast", "sticky"),
+        (17, 10**6, 0.1, 2, "slow", "ucb1"),  # etc lost 1.3 times as much as wide-ucb
+        (5, 10**6, 0.1, 2, "middle", "etc"),
         (17, 10_000, 0.01, 2, "slow", "ucb1"),  # exploring takes longer than the horizon is
         (1, T, 0.5, 0, "middle", "etc"),
         (50, 60, 0.5, 0, "slow", "ucb1"),  # no room to explore

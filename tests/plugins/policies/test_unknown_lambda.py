@@ -327,6 +327,15 @@ def test_doubling_finds_lam_on_exact_means(lam: float) -> None:
     assert number(shown, "lam_hat") == pytest.approx(lam, rel=0.03)
 
 
+@pytest.mark.parametrize("n_arms", [3, 5])
+@pytest.mark.parametrize(("lam", "near"), [(0.003, 0.26), (0.1, 0.001), (1.0, 0.001)])
+def test_doubling_finds_lam_among_more_arms(n_arms: int, lam: float, near: float) -> None:
+    # The more arms, the shorter the test: at 0.003 no arm's state settles in it.
+    shown = play_unknown(click_bait(n_arms, lam), 300_000, planner=PLANNER).diagnostics
+    assert shown["lam_agreed"]
+    assert number(shown, "lam_hat") == pytest.approx(lam, rel=near)
+
+
 SEEDS = range(5000, 5016)
 """Not those that the doubling was developed on, which were 0 to 15."""
 DRAWN = range(5100, 5110)
