@@ -129,9 +129,15 @@ if TYPE_CHECKING:
     from bdes_framework.model.rounds import sweep_states as sweep_states
     from bdes_framework.model.schedule import Schedule as Schedule
     from bdes_framework.model.schedule import Segment as Segment
-    from bdes_framework.planning import BurntEnd as BurntEnd
-    from bdes_framework.planning import PlanReport as PlanReport
-    from bdes_framework.planning import report_plan as report_plan
+    from bdes_framework.planning.lift import Comparison as Comparison
+    from bdes_framework.planning.lift import Lift as Lift
+    from bdes_framework.planning.lift import Posterior as Posterior
+    from bdes_framework.planning.lift import lift as lift
+    from bdes_framework.planning.plan_report import BurntEnd as BurntEnd
+    from bdes_framework.planning.plan_report import PlanReport as PlanReport
+    from bdes_framework.planning.plan_report import plan_for_leavers as plan_for_leavers
+    from bdes_framework.planning.plan_report import report_plan as report_plan
+    from bdes_framework.planning.traffic import estimate_continuation as estimate_continuation
     from bdes_framework.plugin.hookspecs import API_VERSION as API_VERSION
     from bdes_framework.plugin.hookspecs import FinishedCell as FinishedCell
     from bdes_framework.plugin.hookspecs import HookSpecs as HookSpecs
@@ -188,7 +194,9 @@ _HOMES = {
     "model.instance": "CrowdProblem Instance Problem alternating_limit settling_pulls"
     " state_after_repeating",
     "plugin.parameters": "Parameter parameters_of",
-    "planning": "BurntEnd PlanReport report_plan",
+    "planning.lift": "Comparison Lift Posterior lift",
+    "planning.plan_report": "BurntEnd PlanReport plan_for_leavers report_plan",
+    "planning.traffic": "estimate_continuation",
     "plugin.hookspecs": "API_VERSION FinishedCell HookSpecs RunProgress hookimpl",
     "plugin.registry": "Entry PluginStatus Registrar",
     "plugin.validators": "validate_integer validate_number",

@@ -33,7 +33,7 @@ from bdes_framework.errors import ConfigError
 from bdes_framework.experiment.arms import ArmsFile, read_arms
 from bdes_framework.interfaces import Reference
 from bdes_framework.model.instance import Instance
-from bdes_framework.planning import BurntEnd, PlanReport, plan_for_leavers, report_plan
+from bdes_framework.planning.plan_report import BurntEnd, PlanReport, plan_for_leavers, report_plan
 from bdes_framework.plugin.load import load_plugins
 
 _BARS = "▁▂▃▄▅▆▇█"

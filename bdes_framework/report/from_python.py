@@ -24,7 +24,7 @@ from bdes_framework.errors import InvalidValueError
 from bdes_framework.experiment.results import Run
 from bdes_framework.interfaces import Benchmark, Plan
 from bdes_framework.model.schedule import Schedule
-from bdes_framework.planning import PlanReport
+from bdes_framework.planning.plan_report import PlanReport
 from bdes_framework.report import charts, pictures
 from bdes_framework.report.data import RunData
 from bdes_framework.report.labels import Row
