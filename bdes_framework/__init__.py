@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from bdes_framework.experiment.file import Experiment as Experiment
     from bdes_framework.experiment.file import ExperimentConfig as ExperimentConfig
     from bdes_framework.experiment.file import load_experiment as load_experiment
+    from bdes_framework.experiment.fit_file import load_fit as load_fit
+    from bdes_framework.experiment.fit_file import save_fit as save_fit
     from bdes_framework.experiment.pooling import Observations as Observations
     from bdes_framework.experiment.pooling import Unit as Unit
     from bdes_framework.experiment.pooling import Variant as Variant
@@ -209,6 +211,7 @@ _HOMES = {
     "simulation.regret": "benchmark_of des_regret external_regret",
     "experiment.cell": "Cell CellResult Part",
     "experiment.file": "Experiment ExperimentConfig load_experiment",
+    "experiment.fit_file": "load_fit save_fit",
     "experiment.pooling": "Observations Unit Variant",
     "experiment.result_table": "PolicyResults Pooled ResultTable TableColumn",
     "experiment.results": "Curves Run RunBenchmark load_run",

@@ -82,6 +82,8 @@ class Fit:
         What the arms are called.
     pulls : IntArray, shape (K,)
         How often each arm was played.
+    n_sequences : int
+        How many sequences the log had.
     covariance : FloatArray, shape (2K+1, 2K+1)
         Of the estimates of r, b and lam, in this order; a known lam has zeros. Where an
         arm has few successes or failures, it says less than the intervals.
@@ -105,6 +107,7 @@ class Fit:
     instance: Instance
     names: tuple[str, ...]
     pulls: IntArray
+    n_sequences: int
     covariance: FloatArray
     r_interval: FloatArray
     b_interval: FloatArray
@@ -206,6 +209,19 @@ class Fit:
             at = Instance(r, b, at.lam, min(at.q0 / scale, 1.0))
         r_interval = np.minimum(self.r_interval * scale, 1.0)
         return PlayableArms(at, r_interval, self.b_interval / scale)
+
+
+def natural_covariance(
+    coordinates: Coordinates, centre: FloatArray, deviations: FloatArray
+) -> FloatArray:
+    """Return the covariance of r, b and lam, with zeros for a lam that is known.
+
+    ``deviations`` is a square root of that of the coordinates, around ``centre``.
+    """
+    slopes = coordinates.jacobian(centre)
+    found = np.zeros((2 * coordinates.n_arms + 1, 2 * coordinates.n_arms + 1))
+    found[: centre.size, : centre.size] = slopes @ (deviations @ deviations.T) @ slopes.T
+    return found
 
 
 def _number(value: float) -> str:
