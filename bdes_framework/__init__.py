@@ -135,6 +135,8 @@ if TYPE_CHECKING:
     from bdes_framework.planning.lift import Lift as Lift
     from bdes_framework.planning.lift import Posterior as Posterior
     from bdes_framework.planning.lift import lift as lift
+    from bdes_framework.planning.off_policy import OffPolicyCheck as OffPolicyCheck
+    from bdes_framework.planning.off_policy import check_off_policy as check_off_policy
     from bdes_framework.planning.plan_report import BurntEnd as BurntEnd
     from bdes_framework.planning.plan_report import PlanReport as PlanReport
     from bdes_framework.planning.plan_report import plan_for_leavers as plan_for_leavers
@@ -197,6 +199,7 @@ _HOMES = {
     " state_after_repeating",
     "plugin.parameters": "Parameter parameters_of",
     "planning.lift": "Comparison Lift Posterior lift",
+    "planning.off_policy": "OffPolicyCheck check_off_policy",
     "planning.plan_report": "BurntEnd PlanReport plan_for_leavers report_plan",
     "planning.traffic": "estimate_continuation",
     "plugin.hookspecs": "API_VERSION FinishedCell HookSpecs RunProgress hookimpl",

@@ -125,15 +125,12 @@ class Lift:
 
     def __repr__(self) -> str:
         lifts = {one.name.replace("-", "_"): lift_text(one.lift) for one in self.comparisons}
-        return shown_fields("Lift", visits=self.visits, value=self._value_text(), **lifts)
+        return shown_fields("Lift", visits=self.visits, value=forecast_text(self.value), **lifts)
 
     def _repr_html_(self) -> str:
         facts: list[tuple[str, object]] = [("visits of a user, on average", self.visits)]
-        facts += [("a user brings", self._value_text())]
+        facts += [("a user brings", forecast_text(self.value))]
         return html_facts("Lift", facts) + html_table(LIFT_HEADINGS, list(self.rows()))
-
-    def _value_text(self) -> str:
-        return f"{self.value.mean:.4g} ({self.value.low:.4g} to {self.value.high:.4g})"
 
     def rows(self) -> Iterator[tuple[str, str, str, str, str]]:
         """Yield each comparison in words, rewards per visit; equal rules on one line."""
@@ -165,6 +162,15 @@ class Lift:
                 for one in self.comparisons
             },
         }
+
+
+def forecast_text(value: Forecast) -> str:
+    """Return an expected value and its interval in words.
+
+    >>> forecast_text(Forecast(12.5, 10, 15))
+    '12.5 (10 to 15)'
+    """
+    return f"{value.mean:.4g} ({value.low:.4g} to {value.high:.4g})"
 
 
 def lift_text(lift: Forecast | None) -> str:
