@@ -164,6 +164,7 @@ def fitted_arms(found: "Fit", log: "Log") -> ArmsFile:
     instance = arms.instance
     about: dict[str, object] = {
         "rows": log.n_rows,
+        "unknown_rewards": log.n_unknown,
         "sequences": log.n_sequences,
         "pulls": found.pulls.tolist(),
         "r_interval": arms.r_interval.tolist(),
