@@ -70,6 +70,8 @@ if TYPE_CHECKING:
     from bdes_framework.fitting.log import Log as Log
     from bdes_framework.fitting.parametrisation import Coordinates as Coordinates
     from bdes_framework.fitting.parametrisation import RatePrediction as RatePrediction
+    from bdes_framework.fitting.randomisation import RandomisationTest as RandomisationTest
+    from bdes_framework.fitting.randomisation import randomisation_test as randomisation_test
     from bdes_framework.fitting.readers import read_log as read_log
     from bdes_framework.fitting.result import Fit as Fit
     from bdes_framework.fitting.result import ModelScore as ModelScore
@@ -192,6 +194,7 @@ _HOMES = {
     "fitting.likelihood": "Likelihood fresh_state likelihood_of sweep_information sweep_likelihood"
     " sweep_log_likelihood sweep_log_likelihoods",
     "plugin.load": "PluginsConfig load_plugins",
+    "fitting.randomisation": "RandomisationTest randomisation_test",
     "fitting.readers": "read_log",
     "fitting.rows": "Columns",
     "fitting.log": "UNKNOWN_REWARD Log",

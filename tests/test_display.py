@@ -103,6 +103,7 @@ def test_what_our_plugins_build_has_a_short_repr(kind: bdes.Kind) -> None:
     given: dict[str, dict[str, object]] = {
         "bernoulli": arms,
         "crowd": arms,
+        "no-state": {"r": ADS.r},
         "each": {"policy": "ucb1"},
         "pooled": {"policy": "ucb1"},
         "fixed-schedule": {"cycle": list(range(3)) * 100},
