@@ -61,6 +61,31 @@ class Posterior(Protocol):
 
 
 @frozen(eq=False)
+class KnownArms:
+    """Arms that are known for sure: a posterior of which every draw is the same.
+
+    Parameters
+    ----------
+    instance : Instance
+        The arms.
+    names : tuple[str, ...]
+        What they are called; by default their numbers.
+    """
+
+    instance: Instance
+    names: tuple[str, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        if not self.names:
+            names = tuple(f"arm {arm}" for arm in range(self.instance.n_arms))
+            object.__setattr__(self, "names", names)
+
+    def draws(self, n: int, rng: np.random.Generator) -> list[Instance]:
+        """Return the instance ``n`` times."""
+        return [self.instance] * n
+
+
+@frozen(eq=False)
 class Comparison:
     """A plan beside another way to choose arms, on the same visits of the same users.
 
@@ -144,7 +169,9 @@ class Lift:
                 yield one.title, other, plan, "it earns nothing", ""
             else:
                 low, high = (f"{100 * end:+.1f}" for end in (one.lift.low, one.lift.high))
-                yield one.title, other, plan, f"{one.lift.mean:+.1%}", f"{low} to {high} %"
+                known = one.samples.size == 1
+                interval = "" if known else f"{low} to {high} %"
+                yield one.title, other, plan, f"{100 * one.lift.mean:+.1f} %", interval
 
     def as_json(self) -> dict[str, object]:
         """Return what JSON holds of it."""

@@ -202,7 +202,7 @@ class _Visit(NamedTuple):
 
 
 def _as_propensities(log: Log, given: FloatArray | None) -> FloatArray:
-    found = getattr(log, "propensities", None) if given is None else given
+    found = log.propensities if given is None else given
     if found is None:
         raise InvalidValueError(
             "the log has no propensities: with which probability each arm was shown"
@@ -234,15 +234,15 @@ def _matching_visits(log: Log, chances: FloatArray, arms: IntArray) -> Iterator[
     users, weights = np.arange(log.n_sequences), np.ones(log.n_sequences)
     for visit, arm in enumerate(arms.tolist()):
         everybody = np.flatnonzero(lengths > visit)
-        known = ~np.isnan(np.asarray(log.rewards[log.starts[everybody] + visit], dtype=np.float64))
+        known = log.rewards[log.starts[everybody] + visit] >= 0
         there = lengths[users] > visit
         users, weights = users[there], weights[there]
         rows = log.starts[users] + visit
         same = log.arms[rows] == arm
         users, weights, rows = users[same], weights[same] / chances[rows[same]], rows[same]
-        rewards = np.asarray(log.rewards[rows], dtype=np.float64)
-        seen = ~np.isnan(rewards)
-        yield _Visit(everybody[known], users[seen], weights[seen], rewards[seen], users.size)
+        seen = log.rewards[rows] >= 0
+        rewards = log.rewards[rows[seen]].astype(np.float64)
+        yield _Visit(everybody[known], users[seen], weights[seen], rewards, users.size)
         if not users.size:
             return
 

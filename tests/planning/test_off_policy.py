@@ -97,11 +97,11 @@ def simulated(seed: int, users: int, rows: int) -> tuple[bdes.Log, bdes.FloatArr
     return bdes.Log(arms, rewards, starts, Known.names), np.array(chances)
 
 
-def coverage(n_logs: int, model: bdes.Instance) -> dict[str, float]:
+def coverage(n_logs: int, model: bdes.Instance, users: int = 800) -> dict[str, float]:
     plan = bdes.Schedule.of([0, 1, 1, 0])
     hits: dict[str, list[bool]] = {}
     for seed in range(n_logs):
-        log, chances = simulated(seed, 800, 4)
+        log, chances = simulated(seed, users, 4)
         found = bdes.check_off_policy(Known(model), plan, log, chances, n_visits=4, n_draws=1)
         lengths = np.diff(log.starts, append=log.n_rows)
         made = np.array([(lengths > t).sum() for t in range(4)])
@@ -120,7 +120,7 @@ def test_intervals_hold_the_truth(model: bdes.Instance) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [ADS, WRONG], ids=["right model", "wrong model"])
 def test_off_policy_intervals_cover_95_percent(model: bdes.Instance) -> None:
-    found = coverage(600, model)
+    found = coverage(500, model, users=2500)
     print(found)
     assert 0.925 <= min(found.values()) <= max(found.values()) <= 0.975
 
@@ -175,6 +175,20 @@ def test_bad_propensities_are_errors(propensities: list[float] | None, problem: 
     given = None if propensities is None else np.array(propensities)
     with pytest.raises(bdes.InvalidValueError, match=problem):
         bdes.check_off_policy(Known(ADS), bdes.Schedule.of([0]), log, given)
+
+
+def test_missing_rewards_drop_out() -> None:
+    log, propensities = balanced_log(0.5)
+    plan = bdes.Schedule.of([0, 1])
+    whole = bdes.check_off_policy(Known(WRONG), plan, log, propensities)
+    # Twice the log, one time without rewards: the same means of half as many users.
+    rewards = np.concatenate([log.rewards.astype(float), np.full(log.n_rows, np.nan)])
+    arms, starts = np.tile(log.arms, 2), np.concatenate([log.starts, log.starts + log.n_rows])
+    chances = np.tile(propensities, 2)
+    holes = bdes.Log(arms, rewards, starts, log.names, propensities=chances)
+    found = bdes.check_off_policy(Known(WRONG), plan, holes)
+    for name in ("importance", "self_normalised", "doubly_robust"):
+        assert getattr(found, name) == getattr(whole, name)
 
 
 def test_shown_in_words_and_as_json() -> None:

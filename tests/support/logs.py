@@ -41,3 +41,14 @@ def truth_of(instance: bdes.Instance) -> bdes.FloatArray:
 def intervals_of(found: bdes.Fit) -> bdes.FloatArray:
     """Return the ends of the intervals of r, b and lam: shape (2K + 1, 2)."""
     return np.vstack([found.r_interval, found.b_interval, [found.lam_interval]])
+
+
+def leaving_log(instance: bdes.Instance, users: int, mean: float, seed: int = 0) -> bdes.Log:
+    """Return a log of users who leave after every visit with the same probability."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.geometric(1 / mean, users)
+    parts = [np.repeat(rng.integers(0, instance.n_arms, n), 3)[:n] for n in lengths.tolist()]
+    means = np.concatenate([instance.expected_rewards(part) for part in parts])
+    rewards = (rng.random(means.size) < means).astype(np.int8)
+    starts = np.cumsum(lengths) - lengths
+    return bdes.Log(np.concatenate(parts), rewards, starts, list(map(str, range(instance.n_arms))))
