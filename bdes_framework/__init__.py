@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from bdes_framework.fitting.likelihood import sweep_likelihood as sweep_likelihood
     from bdes_framework.fitting.likelihood import sweep_log_likelihood as sweep_log_likelihood
     from bdes_framework.fitting.likelihood import sweep_log_likelihoods as sweep_log_likelihoods
+    from bdes_framework.fitting.log import UNKNOWN_REWARD as UNKNOWN_REWARD
     from bdes_framework.fitting.log import Log as Log
     from bdes_framework.fitting.parametrisation import Coordinates as Coordinates
     from bdes_framework.fitting.parametrisation import RatePrediction as RatePrediction
@@ -188,7 +189,7 @@ _HOMES = {
     "fitting.randomisation": "RandomisationTest randomisation_test",
     "fitting.readers": "read_log",
     "fitting.rows": "Columns",
-    "fitting.log": "Log",
+    "fitting.log": "UNKNOWN_REWARD Log",
     "plugin.plugins": "Plugins",
     "model.instance": "CrowdProblem Instance Problem alternating_limit settling_pulls"
     " state_after_repeating",

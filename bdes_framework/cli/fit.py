@@ -131,8 +131,7 @@ def _show(console: Console, found: Fit, log: Log, unused: list[str]) -> None:
 
 
 def _summary(found: Fit, log: Log, unused: list[str]) -> Iterator[tuple[str, str]]:
-    plural = "" if log.n_sequences == 1 else "s"
-    yield "rows", f"{log.n_rows:,} in {log.n_sequences:,} sequence{plural}"
+    yield "rows", found.rows_text(f" in {counted(log.n_sequences, 'sequence')}")
     if unused:
         yield "not used", f"column{'s' if len(unused) > 1 else ''} {listed(unused)}"
     yield from found.facts()

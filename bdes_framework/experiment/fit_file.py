@@ -30,6 +30,8 @@ class _Posterior:
 
     q0: float
     bounded: bool
+    played: list[bool]
+    """Which arms have rewards that are known."""
     centre: list[float]
     deviations: list[list[float]]
     """The lower triangle, row by row."""
@@ -62,6 +64,7 @@ class _FitTable:
     """The table ``fit`` of a file."""
 
     rows: int
+    unknown_rewards: int
     sequences: int
     pulls: list[int]
     r_interval: list[list[float]]
@@ -85,7 +88,8 @@ def fitted_arms(found: Fit) -> ArmsFile:
     arms, evolving, stationary = found.playable_arms(), found.evolving, found.stationary
     instance, check = arms.instance, found.goodness
     table = _FitTable(
-        rows=evolving.n_rows,
+        rows=int(found.pulls.sum()),
+        unknown_rewards=found.n_unknown,
         sequences=found.n_sequences,
         pulls=found.pulls.tolist(),
         r_interval=arms.r_interval.tolist(),
@@ -123,6 +127,7 @@ def _posterior(found: Fit) -> _Posterior | None:
     return _Posterior(
         q0=coordinates.q0,
         bounded=coordinates.bounded,
+        played=coordinates.played.tolist(),
         centre=found.centre.tolist(),
         deviations=[row[: place + 1] for place, row in enumerate(deviations)],
         r_interval=found.r_interval.tolist(),
@@ -206,10 +211,11 @@ def _fit_of(arms: ArmsFile, table: _FitTable) -> Fit:
     posterior = table.posterior
     assert posterior is not None
     pulls = np.array(table.pulls, dtype=np.int64)
+    played = np.array(posterior.played, dtype=np.bool_)
     n = pulls.size
     known = posterior.lam_deviation is None
     lam = posterior.lam if known else RatePrediction(posterior.lam, posterior.lam_deviation or 0.0)
-    coordinates = Coordinates(n, lam, posterior.q0, posterior.bounded, pulls > 0)
+    coordinates = Coordinates(n, lam, posterior.q0, posterior.bounded, played)
     centre = np.array(posterior.centre)
     deviations = np.zeros((centre.size, centre.size))
     for place, row in enumerate(posterior.deviations):
@@ -217,14 +223,15 @@ def _fit_of(arms: ArmsFile, table: _FitTable) -> Fit:
     names = tuple(arms.names or map(str, range(n)))
     ends = np.array(posterior.r_interval), np.array(posterior.b_interval)
     shapes = {values.shape for values in ends}
-    if centre.size != coordinates.size or len(names) != n or shapes != {(n, 2)}:
+    alike = centre.size == coordinates.size and len(names) == played.size == n
+    if not alike or shapes != {(n, 2)}:
         raise InvalidValueError(f"its lists are not those of {n} arms")
     if not all(map(_finite, (centre, deviations, *ends))) or (pulls < 0).any():
         raise InvalidValueError("some number is not finite, or below 0")
-    if not pulls.any() or len(table.lam_interval) != 2:
+    if not played.any() or len(table.lam_interval) != 2:
         raise InvalidValueError("it has no pulls, or no interval of lam")
     check = table.goodness
-    played = int((pulls > 0).sum())
+    n_known = table.rows - table.unknown_rewards
     return Fit(
         instance=coordinates.instance(centre),
         names=names,
@@ -234,8 +241,8 @@ def _fit_of(arms: ArmsFile, table: _FitTable) -> Fit:
         r_interval=ends[0],
         b_interval=ends[1],
         lam_interval=(table.lam_interval[0], table.lam_interval[1]),
-        evolving=ModelScore(table.log_likelihood, table.parameters, table.rows),
-        stationary=ModelScore(table.log_likelihood_without_state, played, table.rows),
+        evolving=ModelScore(table.log_likelihood, table.parameters, n_known),
+        stationary=ModelScore(table.log_likelihood_without_state, int(played.sum()), n_known),
         goodness=GoodnessOfFit(
             np.array(check.rows),
             np.array(check.predicted),

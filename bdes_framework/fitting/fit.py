@@ -96,6 +96,8 @@ def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None
     rate = lam if isinstance(lam, RatePrediction) else UNKNOWN_RATE if lam is None else as_rate(lam)
     start = 1.0 if q0 is None else Instance([0.0], [0.0], 0.0, q0).q0
     pulls, _ = log.totals()
+    if not pulls.any():
+        raise InvalidValueError("no reward of the log is known")
     coordinates = Coordinates(log.n_arms, rate, start, q0 is not None, pulls > 0)
     mode = _search(log, coordinates)
     return _make_fit(log, coordinates, mode, _most_likely(log, coordinates, mode))
@@ -194,8 +196,8 @@ def _starts(log: Log, coordinates: Coordinates) -> Iterator[tuple[FloatArray, in
         rates.append(rates[-1] / 10)
     for rate in [coordinates.lam.lam, *rates]:
         theta[-1] = logit(rate)
-        n_rows = max(_MIN_ROWS, 500 * log.n_arms, int(min(100 / float(rate), _MAX_FIRST_ROWS)))
-        yield theta.copy(), n_rows
+        n_known = max(_MIN_ROWS, 500 * log.n_arms, int(min(100 / float(rate), _MAX_FIRST_ROWS)))
+        yield theta.copy(), n_known * log.n_rows // int(pulls.sum())
 
 
 def _distinct(thetas: list[FloatArray]) -> list[FloatArray]:
@@ -245,10 +247,11 @@ def _make_fit(
     widen_by_profiles(ends, log, coordinates, mode, covariance)
     step = slopes @ covariance @ without_flat_prior(mode, coordinates).score
     goodness, states = check_fit(log, instance, inner, step)
-    played = int(coordinates.played.sum())
-    n_parameters = 2 * played + coordinates.size - 2 * n
-    evolving = ModelScore(most_likely.log_likelihood, n_parameters, log.n_rows)
-    stationary = ModelScore(_stationary(log), played, log.n_rows)
+    plays, n_known = log.plays(), int(log.totals()[0].sum())
+    of_r, of_b = int(coordinates.played.sum()), int((plays > 0).sum())
+    n_parameters = of_r + of_b + coordinates.size - 2 * n
+    evolving = ModelScore(most_likely.log_likelihood, n_parameters, n_known)
+    stationary = ModelScore(_stationary(log), of_r, n_known)
     warnings = [*fit_warnings(log, coordinates, theta, covariance, ends, states, goodness)]
     more = evolving.bic - stationary.bic
     if more >= 0:
@@ -260,7 +263,7 @@ def _make_fit(
     return Fit(
         instance=instance,
         names=log.names,
-        pulls=log.totals()[0],
+        pulls=plays,
         n_sequences=log.n_sequences,
         covariance=natural,
         r_interval=ends[:n],

@@ -15,7 +15,7 @@ from bdes_framework._internal.display import (
     shown_numbers,
 )
 from bdes_framework._internal.numbers import as_integer
-from bdes_framework._internal.text import ascii_controls, one_line
+from bdes_framework._internal.text import ascii_controls, counted, one_line
 from bdes_framework.fitting.fit_warnings import MAX_USEFUL_FACTOR
 from bdes_framework.fitting.goodness import SIGNIFICANT, GoodnessOfFit
 from bdes_framework.fitting.parametrisation import Coordinates
@@ -35,7 +35,7 @@ class ModelScore:
         The largest the model's likelihood gets. The estimates of a fit are a posterior's mode,
         where it is a little less.
     n_parameters, n_rows : int
-        What AIC and BIC charge for.
+        What AIC and BIC charge for: rows whose reward is known.
     """
 
     log_likelihood: float
@@ -81,7 +81,7 @@ class Fit:
     names : tuple[str, ...]
         What the arms are called.
     pulls : IntArray, shape (K,)
-        How often each arm was played.
+        How often each arm was played, whether its reward is known or not.
     n_sequences : int
         How many sequences the log had.
     covariance : FloatArray, shape (2K+1, 2K+1)
@@ -125,7 +125,7 @@ class Fit:
         rate = f"{self.instance.lam:.4g}"
         return shown_fields(
             "Fit",
-            n_rows=self.evolving.n_rows,
+            n_rows=int(self.pulls.sum()),
             names=shown_names(self.names),
             r=shown_numbers(self.instance.r),
             b=shown_numbers(self.instance.b),
@@ -135,7 +135,7 @@ class Fit:
         )
 
     def _repr_html_(self) -> str:
-        facts = [("rows", f"{self.evolving.n_rows:,}"), *self.facts()]
+        facts = [("rows", self.rows_text()), *self.facts()]
         facts += [("warning", warning) for warning in self.warnings]
         return html_facts("Fit", facts) + html_table(ARM_HEADINGS, list(self.arm_texts()))
 
@@ -144,7 +144,7 @@ class Fit:
 
         Typing ``fit(log).summary()`` shows it; ``str`` of it is the text.
         """
-        facts = [("rows", f"{self.evolving.n_rows:,}"), *self.facts()]
+        facts = [("rows", self.rows_text()), *self.facts()]
         rows = [list(ARM_HEADINGS), *map(list, self.arm_texts())]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [f"{name:16}  {value}" for name, value in facts]
@@ -154,6 +154,16 @@ class Fit:
             lines.append("  ".join(cells))
         lines += [ascii_controls(f"warning: {warning}") for warning in self.warnings]
         return Summary("\n".join(lines))
+
+    @property
+    def n_unknown(self) -> int:
+        """How many rewards of the log were not known."""
+        return int(self.pulls.sum()) - self.evolving.n_rows
+
+    def rows_text(self, sequences: str = "") -> str:
+        """Return how many rows the log has, and how many rewards are not known, in words."""
+        unknown = f", {counted(self.n_unknown, 'reward')} not known" if self.n_unknown else ""
+        return f"{int(self.pulls.sum()):,}{sequences}{unknown}"
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield what the fit found besides the arms, in words: a name and a text each."""
