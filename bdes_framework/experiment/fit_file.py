@@ -18,6 +18,7 @@ from bdes_framework.experiment.arms import ArmsFile, read_arms, write_arms
 from bdes_framework.fitting.goodness import GoodnessOfFit
 from bdes_framework.fitting.parametrisation import Coordinates, RatePrediction
 from bdes_framework.fitting.result import Fit, ModelScore, natural_covariance
+from bdes_framework.model.instance import Instance
 from bdes_framework.plugin.config_values import structure
 
 MAX_COVARIANCE_ARMS = 400
@@ -60,6 +61,15 @@ class _Goodness:
 
 
 @frozen
+class _Drift:
+    """The model with one end state, in the fit's own scale."""
+
+    r: list[float]
+    b: float
+    lam: float
+
+
+@frozen
 class _FitTable:
     """The table ``fit`` of a file."""
 
@@ -72,21 +82,26 @@ class _FitTable:
     lam_interval: list[float]
     log_likelihood: float
     log_likelihood_without_state: float
+    log_likelihood_of_drift: float
     parameters: int
+    parameters_of_drift: int
     aic: float
     aic_without_state: float
     bic: float
     bic_without_state: float
+    aic_of_drift: float
+    bic_of_drift: float
     p_value: float
     warnings: list[str]
     goodness: _Goodness
+    drift: _Drift
     posterior: _Posterior | None = None
 
 
 def fitted_arms(found: Fit) -> ArmsFile:
     """Return the arms of a fit, playable, with all that :func:`load_fit` needs."""
     arms, evolving, stationary = found.playable_arms(), found.evolving, found.stationary
-    instance, check = arms.instance, found.goodness
+    instance, check, drifting = arms.instance, found.goodness, found.drifting
     table = _FitTable(
         rows=int(found.pulls.sum()),
         unknown_rewards=found.n_unknown,
@@ -97,11 +112,15 @@ def fitted_arms(found: Fit) -> ArmsFile:
         lam_interval=list(found.lam_interval),
         log_likelihood=evolving.log_likelihood,
         log_likelihood_without_state=stationary.log_likelihood,
+        log_likelihood_of_drift=drifting.log_likelihood,
         parameters=evolving.n_parameters,
+        parameters_of_drift=drifting.n_parameters,
         aic=evolving.aic,
         aic_without_state=stationary.aic,
         bic=evolving.bic,
         bic_without_state=stationary.bic,
+        aic_of_drift=drifting.aic,
+        bic_of_drift=drifting.bic,
         p_value=check.p_value,
         warnings=list(found.warnings),
         goodness=_Goodness(
@@ -112,6 +131,7 @@ def fitted_arms(found: Fit) -> ArmsFile:
             check.freedom,
             check.detectable if math.isfinite(check.detectable) else None,
         ),
+        drift=_Drift(found.drift.r.tolist(), float(found.drift.b[0]), found.drift.lam),
         posterior=_posterior(found),
     )
     about = asdict(table, filter=lambda _, value: value is not None)
@@ -230,7 +250,7 @@ def _fit_of(arms: ArmsFile, table: _FitTable) -> Fit:
         raise InvalidValueError("some number is not finite, or below 0")
     if not played.any() or len(table.lam_interval) != 2:
         raise InvalidValueError("it has no pulls, or no interval of lam")
-    check = table.goodness
+    check, drift = table.goodness, table.drift
     n_known = table.rows - table.unknown_rewards
     return Fit(
         instance=coordinates.instance(centre),
@@ -243,6 +263,8 @@ def _fit_of(arms: ArmsFile, table: _FitTable) -> Fit:
         lam_interval=(table.lam_interval[0], table.lam_interval[1]),
         evolving=ModelScore(table.log_likelihood, table.parameters, n_known),
         stationary=ModelScore(table.log_likelihood_without_state, int(played.sum()), n_known),
+        drifting=ModelScore(table.log_likelihood_of_drift, table.parameters_of_drift, n_known),
+        drift=Instance(drift.r, [drift.b] * len(drift.r), drift.lam, posterior.q0),
         goodness=GoodnessOfFit(
             np.array(check.rows),
             np.array(check.predicted),

@@ -304,7 +304,7 @@ def _product_means(
     factors: list[IntArray], rewards: FloatArray, seen: NDArray[np.bool_]
 ) -> FloatArray:
     """Return means that are products of factors, with the rewards' sums over each of them."""
-    means: FloatArray = seen * (float(rewards.sum()) / max(1, int(seen.sum())))
+    means: FloatArray = np.where(seen, float(rewards.sum()) / max(1, int(seen.sum())), 0.0)
     wanted = [np.bincount(factor, rewards) for factor in factors]
     for _ in range(_MAX_SWEEPS):
         worst = 0.0
