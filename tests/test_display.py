@@ -178,7 +178,7 @@ def test_summary_of_a_fit_is_what_the_command_prints() -> None:
     lines = summary.text.splitlines()
     assert lines[0] == "rows              2,000"
     evil = "<script>alert(1)</script>\\x1b[2J"
-    assert [line.split()[0] for line in lines[5:8]] == ["Arm", evil, "calm"]
+    assert [line.split()[0] for line in lines[6:9]] == ["Arm", evil, "calm"]
     assert summary.text.replace("\n", "").isprintable()
     well_formed(summary._repr_html_())
 

@@ -18,6 +18,7 @@ from bdes_framework.experiment.arms import ArmsFile, read_arms, write_arms
 from bdes_framework.fitting.goodness import GoodnessOfFit
 from bdes_framework.fitting.parametrisation import Coordinates, RatePrediction
 from bdes_framework.fitting.result import Fit, ModelScore, natural_covariance
+from bdes_framework.model.instance import Instance
 from bdes_framework.plugin.config_values import structure
 
 MAX_COVARIANCE_ARMS = 400
@@ -30,6 +31,8 @@ class _Posterior:
 
     q0: float
     bounded: bool
+    played: list[bool]
+    """Which arms have rewards that are known."""
     centre: list[float]
     deviations: list[list[float]]
     """The lower triangle, row by row."""
@@ -58,10 +61,20 @@ class _Goodness:
 
 
 @frozen
+class _Drift:
+    """The model with one end state, in the fit's own scale."""
+
+    r: list[float]
+    b: float
+    lam: float
+
+
+@frozen
 class _FitTable:
     """The table ``fit`` of a file."""
 
     rows: int
+    unknown_rewards: int
     sequences: int
     pulls: list[int]
     r_interval: list[list[float]]
@@ -69,23 +82,29 @@ class _FitTable:
     lam_interval: list[float]
     log_likelihood: float
     log_likelihood_without_state: float
+    log_likelihood_of_drift: float
     parameters: int
+    parameters_of_drift: int
     aic: float
     aic_without_state: float
     bic: float
     bic_without_state: float
+    aic_of_drift: float
+    bic_of_drift: float
     p_value: float
     warnings: list[str]
     goodness: _Goodness
+    drift: _Drift
     posterior: _Posterior | None = None
 
 
 def fitted_arms(found: Fit) -> ArmsFile:
     """Return the arms of a fit, playable, with all that :func:`load_fit` needs."""
     arms, evolving, stationary = found.playable_arms(), found.evolving, found.stationary
-    instance, check = arms.instance, found.goodness
+    instance, check, drifting = arms.instance, found.goodness, found.drifting
     table = _FitTable(
-        rows=evolving.n_rows,
+        rows=int(found.pulls.sum()),
+        unknown_rewards=found.n_unknown,
         sequences=found.n_sequences,
         pulls=found.pulls.tolist(),
         r_interval=arms.r_interval.tolist(),
@@ -93,11 +112,15 @@ def fitted_arms(found: Fit) -> ArmsFile:
         lam_interval=list(found.lam_interval),
         log_likelihood=evolving.log_likelihood,
         log_likelihood_without_state=stationary.log_likelihood,
+        log_likelihood_of_drift=drifting.log_likelihood,
         parameters=evolving.n_parameters,
+        parameters_of_drift=drifting.n_parameters,
         aic=evolving.aic,
         aic_without_state=stationary.aic,
         bic=evolving.bic,
         bic_without_state=stationary.bic,
+        aic_of_drift=drifting.aic,
+        bic_of_drift=drifting.bic,
         p_value=check.p_value,
         warnings=list(found.warnings),
         goodness=_Goodness(
@@ -108,6 +131,7 @@ def fitted_arms(found: Fit) -> ArmsFile:
             check.freedom,
             check.detectable if math.isfinite(check.detectable) else None,
         ),
+        drift=_Drift(found.drift.r.tolist(), float(found.drift.b[0]), found.drift.lam),
         posterior=_posterior(found),
     )
     about = asdict(table, filter=lambda _, value: value is not None)
@@ -123,6 +147,7 @@ def _posterior(found: Fit) -> _Posterior | None:
     return _Posterior(
         q0=coordinates.q0,
         bounded=coordinates.bounded,
+        played=coordinates.played.tolist(),
         centre=found.centre.tolist(),
         deviations=[row[: place + 1] for place, row in enumerate(deviations)],
         r_interval=found.r_interval.tolist(),
@@ -206,10 +231,11 @@ def _fit_of(arms: ArmsFile, table: _FitTable) -> Fit:
     posterior = table.posterior
     assert posterior is not None
     pulls = np.array(table.pulls, dtype=np.int64)
+    played = np.array(posterior.played, dtype=np.bool_)
     n = pulls.size
     known = posterior.lam_deviation is None
     lam = posterior.lam if known else RatePrediction(posterior.lam, posterior.lam_deviation or 0.0)
-    coordinates = Coordinates(n, lam, posterior.q0, posterior.bounded, pulls > 0)
+    coordinates = Coordinates(n, lam, posterior.q0, posterior.bounded, played)
     centre = np.array(posterior.centre)
     deviations = np.zeros((centre.size, centre.size))
     for place, row in enumerate(posterior.deviations):
@@ -217,14 +243,15 @@ def _fit_of(arms: ArmsFile, table: _FitTable) -> Fit:
     names = tuple(arms.names or map(str, range(n)))
     ends = np.array(posterior.r_interval), np.array(posterior.b_interval)
     shapes = {values.shape for values in ends}
-    if centre.size != coordinates.size or len(names) != n or shapes != {(n, 2)}:
+    alike = centre.size == coordinates.size and len(names) == played.size == n
+    if not alike or shapes != {(n, 2)}:
         raise InvalidValueError(f"its lists are not those of {n} arms")
     if not all(map(_finite, (centre, deviations, *ends))) or (pulls < 0).any():
         raise InvalidValueError("some number is not finite, or below 0")
-    if not pulls.any() or len(table.lam_interval) != 2:
+    if not played.any() or len(table.lam_interval) != 2:
         raise InvalidValueError("it has no pulls, or no interval of lam")
-    check = table.goodness
-    played = int((pulls > 0).sum())
+    check, drift = table.goodness, table.drift
+    n_known = table.rows - table.unknown_rewards
     return Fit(
         instance=coordinates.instance(centre),
         names=names,
@@ -234,8 +261,10 @@ def _fit_of(arms: ArmsFile, table: _FitTable) -> Fit:
         r_interval=ends[0],
         b_interval=ends[1],
         lam_interval=(table.lam_interval[0], table.lam_interval[1]),
-        evolving=ModelScore(table.log_likelihood, table.parameters, table.rows),
-        stationary=ModelScore(table.log_likelihood_without_state, played, table.rows),
+        evolving=ModelScore(table.log_likelihood, table.parameters, n_known),
+        stationary=ModelScore(table.log_likelihood_without_state, int(played.sum()), n_known),
+        drifting=ModelScore(table.log_likelihood_of_drift, table.parameters_of_drift, n_known),
+        drift=Instance(drift.r, [drift.b] * len(drift.r), drift.lam, posterior.q0),
         goodness=GoodnessOfFit(
             np.array(check.rows),
             np.array(check.predicted),

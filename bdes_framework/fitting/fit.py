@@ -16,6 +16,7 @@ from scipy.special import logit
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import InvalidValueError
+from bdes_framework.fitting.drift import Drift, fit_drift
 from bdes_framework.fitting.fisher_scoring import PosteriorPoint
 from bdes_framework.fitting.fit_warnings import fit_warnings
 from bdes_framework.fitting.goodness import check_fit
@@ -253,13 +254,11 @@ def _make_fit(
     evolving = ModelScore(most_likely.log_likelihood, n_parameters, n_known)
     stationary = ModelScore(_stationary(log), of_r, n_known)
     warnings = [*fit_warnings(log, coordinates, theta, covariance, ends, states, goodness)]
-    more = evolving.bic - stationary.bic
-    if more >= 0:
-        but = ", though AIC prefers the one with it" if evolving.aic < stationary.aic else ""
-        warnings.append(
-            f"BIC prefers the model without a state, by {more:,.1f}{but}: the log gives no clear"
-            " reason to believe in one"
-        )
+    drift = _fit_drift(log, coordinates)
+    moves = (plays > 0).any() and drift.instance.lam > 0
+    n_drift = of_r + int(moves) + coordinates.size - 2 * n
+    drifting = ModelScore(drift.log_likelihood, n_drift, n_known)
+    warnings += _about_models(evolving, stationary, drifting)
     return Fit(
         instance=instance,
         names=log.names,
@@ -271,12 +270,40 @@ def _make_fit(
         lam_interval=(float(ends[-1, 0]), float(ends[-1, 1])),
         evolving=evolving,
         stationary=stationary,
+        drifting=drifting,
+        drift=drift.instance,
         goodness=goodness,
         warnings=tuple(warnings),
         coordinates=coordinates,
         centre=theta,
         deviations=deviations,
     )
+
+
+def _fit_drift(log: Log, coordinates: Coordinates) -> Drift:
+    free = isinstance(coordinates.lam, RatePrediction)
+    lam = None if free else coordinates.instance(np.zeros(coordinates.size)).lam
+    return fit_drift(log, lam, coordinates.q0, coordinates.bounded)
+
+
+def _about_models(
+    evolving: ModelScore, stationary: ModelScore, drifting: ModelScore
+) -> Iterator[str]:
+    """Warn if BIC prefers a simpler model."""
+    more = evolving.bic - stationary.bic
+    if more >= 0:
+        but = ", though AIC prefers the one with it" if evolving.aic < stationary.aic else ""
+        yield (
+            f"BIC prefers the model without a state, by {more:,.1f}{but}: the log gives no clear"
+            " reason to believe in one"
+        )
+    more = evolving.bic - drifting.bic
+    if more >= 0 and drifting.bic < stationary.bic:
+        but = ", though AIC prefers one for each" if evolving.aic < drifting.aic else ""
+        yield (
+            f"BIC prefers one end state for all arms, by {more:,.1f}{but}: responsiveness drifts,"
+            " but the log gives no clear reason to believe that it matters what is shown"
+        )
 
 
 def _root_of_inverse(precision: FloatArray) -> FloatArray:

@@ -24,7 +24,7 @@ as the statistic is studentised, that also holds approximately where arms come i
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from attrs import frozen
@@ -113,7 +113,7 @@ def randomisation_test(
     log: Log,
     *,
     permutations: int = 400,
-    strata: Sequence[int] | IntArray | None = None,
+    strata: Sequence[int] | NDArray[np.signedinteger[Any]] | None = None,
     seed: Seed = 0,
 ) -> RandomisationTest:
     """Test whether what was shown earlier matters, by permuting arms within users.
@@ -132,7 +132,8 @@ def randomisation_test(
         How many orders to draw. The smallest p-value is 1 over one more.
     strata : Sequence[int] | IntArray | None
         A number per row: arms are permuted among the rows of a user that have the same one, such
-        as the hour or the day of the week, if shares of arms or rewards depend on it.
+        as the hour or the day of the week, if shares of arms or rewards depend on it. By default
+        the strata of the log, if it has them.
     seed : Seed
         What permutations are drawn from.
 
@@ -180,9 +181,9 @@ class _Rows(NamedTuple):
     strata: IntArray
 
 
-def _as_strata(log: Log, strata: Sequence[int] | IntArray | None) -> IntArray:
+def _as_strata(log: Log, strata: Sequence[int] | NDArray[np.signedinteger[Any]] | None) -> IntArray:
     if strata is None:
-        return np.zeros(log.n_rows, np.int64)
+        strata = np.zeros(log.n_rows, np.int64) if log.strata is None else log.strata
     found = checked_rows("strata", strata, "iu", np.iinfo(np.int64).max)
     if found.size != log.n_rows:
         raise InvalidValueError(f"need one stratum per row, got {found.size} for {log.n_rows}")
@@ -207,10 +208,9 @@ def _tested_rows(log: Log, strata: IntArray, rng: np.random.Generator) -> _Rows:
             ]
         )
         starts = np.cumsum(lengths) - lengths
-    rewards = log.rewards[chosen].astype(np.float64)
-    seen = np.isfinite(rewards)
-    arms = log.arms[chosen].astype(np.int64)
-    return _Rows(arms, np.where(seen, rewards, 0.0), seen, starts, strata[chosen])
+    seen, arms = log.known[chosen], log.arms[chosen].astype(np.int64)
+    rewards = np.where(seen, log.rewards[chosen], 0.0)
+    return _Rows(arms, rewards, seen, starts, strata[chosen])
 
 
 # -- the null's residuals -------------------------------------------------------------------
@@ -262,7 +262,7 @@ def _frame(rows: _Rows) -> _Frame:
     cluster_users[clusters] = users
     user_means = _table(users, codes, means, rows.starts.size, n_codes)
     totals = np.maximum(np.bincount(users, means), 1e-300)
-    cluster_residuals = np.bincount(clusters, residuals)
+    cluster_residuals: FloatArray = np.bincount(clusters, residuals).astype(np.float64)
     averages = user_means / totals[:, None]
     cluster_scores = _table(clusters, codes, residuals, n_clusters, n_codes)
     cluster_scores -= averages[cluster_users] * cluster_residuals[:, None]
@@ -283,7 +283,7 @@ def _frame(rows: _Rows) -> _Frame:
         codes=codes,
         user_means=user_means,
         cluster_scores=cluster_scores,
-        inverse=np.linalg.pinv(moments, rcond=1e-9, hermitian=True),
+        inverse=np.linalg.pinv(moments, rcond=1e-9, hermitian=True).astype(np.float64),
         order=order,
         blocks=blocks,
     )
@@ -304,7 +304,7 @@ def _product_means(
     factors: list[IntArray], rewards: FloatArray, seen: NDArray[np.bool_]
 ) -> FloatArray:
     """Return means that are products of factors, with the rewards' sums over each of them."""
-    means = seen * (rewards.sum() / max(1, int(seen.sum())))
+    means: FloatArray = np.where(seen, float(rewards.sum()) / max(1, int(seen.sum())), 0.0)
     wanted = [np.bincount(factor, rewards) for factor in factors]
     for _ in range(_MAX_SWEEPS):
         worst = 0.0
@@ -381,28 +381,27 @@ def _statistics(frame: _Frame, groups: IntArray, rates: FloatArray) -> FloatArra
         return found
     scores = np.empty((frame.cluster_users.size, n_tested))
     for place, rate in enumerate(rates.tolist()):
-        _score_clusters(groups, *_swept(frame), rate, scores)
+        _score_clusters(
+            groups,
+            frame.shares,
+            frame.residuals,
+            frame.means,
+            frame.starts,
+            frame.clusters,
+            frame.cluster_users,
+            frame.cluster_residuals,
+            frame.codes,
+            frame.user_means,
+            frame.cluster_scores,
+            frame.inverse,
+            rate,
+            scores,
+        )
         total, covariance = scores.sum(axis=0), scores.T @ scores
         scale = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
         inverse = np.linalg.pinv(covariance / np.outer(scale, scale), rcond=1e-8, hermitian=True)
         found[place] = (total / scale) @ inverse @ (total / scale)
     return found
-
-
-def _swept(frame: _Frame) -> tuple[FloatArray | IntArray, ...]:
-    return (
-        frame.shares,
-        frame.residuals,
-        frame.means,
-        frame.starts,
-        frame.clusters,
-        frame.cluster_users,
-        frame.cluster_residuals,
-        frame.codes,
-        frame.user_means,
-        frame.cluster_scores,
-        frame.inverse,
-    )
 
 
 @compiled

@@ -94,6 +94,11 @@ class Fit:
         Twice the same number if lam is known.
     evolving, stationary : ModelScore
         This model, and the one without a state, in which every arm pays its mean.
+    drifting : ModelScore
+        The model of a drift: one end state for all arms, so that responsiveness moves with time,
+        whatever is shown.
+    drift : Instance
+        The most likely one.
     goodness : GoodnessOfFit
         Predictions against rewards, by bins.
     warnings : tuple[str, ...]
@@ -114,6 +119,8 @@ class Fit:
     lam_interval: tuple[float, float]
     evolving: ModelScore
     stationary: ModelScore
+    drifting: ModelScore
+    drift: Instance
     goodness: GoodnessOfFit
     warnings: tuple[str, ...]
     coordinates: Coordinates = field(repr=False)
@@ -170,13 +177,16 @@ class Fit:
         low, high = self.lam_interval
         rate = f"{self.instance.lam:.4g}"
         yield "lam", f"{rate}, known" if low == high else f"{rate} ({low:.4g} to {high:.4g})"
-        evolving, stationary = self.evolving, self.stationary
-        yield "log-likelihood", f"{evolving.log_likelihood:z,.1f}"
-        aic, bic = evolving.aic - stationary.aic, evolving.bic - stationary.bic
-        verdict = f"the state explains the log {'better' if bic < 0 else 'no better'}"
-        if (aic < 0) != (bic < 0):
-            verdict = "they disagree on whether the state explains the log better"
-        yield "against no state", f"AIC {aic:+z,.1f}, BIC {bic:+z,.1f}: {verdict}"
+        yield "log-likelihood", f"{self.evolving.log_likelihood:z,.1f}"
+        for name, simpler, claim in (
+            ("against no state", self.stationary, "the state explains the log"),
+            ("against a drift", self.drifting, "what is shown explains the log"),
+        ):
+            aic, bic = self.evolving.aic - simpler.aic, self.evolving.bic - simpler.bic
+            verdict = f"{claim} {'better' if bic < 0 else 'no better'}"
+            if (aic < 0) != (bic < 0):
+                verdict = f"they disagree on whether {claim} better"
+            yield name, f"AIC {aic:+z,.1f}, BIC {bic:+z,.1f}: {verdict}"
         check = self.goodness
         verdict = "no sign of misfit"
         if check.p_value < SIGNIFICANT:

@@ -72,7 +72,7 @@ class Verdict:
             better = "the state explains the log better"
             alike = "a state, or a trend that all arms share, explains the log better"
             found = {name: text.replace(better, alike) for name, text in found.items()}
-        for name in ("goodness of fit", "against no state"):
+        for name in ("goodness of fit", "against a drift", "against no state"):
             yield name, found[name]
 
     def as_json(self) -> dict[str, object]:

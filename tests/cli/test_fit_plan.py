@@ -49,7 +49,7 @@ def test_answer_comes_in_order(planned: str) -> None:
     lines = planned.splitlines()
     assert lines[0].startswith("What you show changes how people respond later (p = 0.016). The")
     assert "more than today's traffic" in lines[0]
-    order = ("does it matter", "goodness of fit", "against no state", "rows", "lam", "Arm ",
+    order = ("does it matter", "goodness of fit", "against a drift", "against no state", "rows", "lam", "Arm ",
              "State ", "value ", "Against ", "today's traffic")  # fmt: skip
     places = [
         next(place for place, line in enumerate(lines) if line.startswith(start)) for start in order
@@ -96,7 +96,7 @@ def test_schedule_is_planned_and_written(folder: Path) -> None:
     # Flags overrule the file, and its posterior.
     known = prints("plan", "fit.toml", "-T", "15", "--lam", "0.3", cwd=folder)
     assert "over best-fixed" in known
-    assert "%  " not in known
+    assert "Against" not in known
     table = prints("plan", "fit.toml", "--visits", "9", "--json", cwd=folder)
     assert list(json.loads(table)["lift"]["over"]) == ["best-fixed", "greedy"]
 

@@ -15,7 +15,10 @@ LOG = simulated_log(ADS, users=60, rows=30, seed=1)
 HALVED = simulated_log(bdes.Instance([0.9, 0.8], [0.9, 0.2], 0.2, q0=0.5), users=400, rows=20)
 UNSEEN = bdes.Log([0] * 50, [0, 1] * 25, names=["shown", "spare"])
 
+UNKNOWN = bdes.Log([0, 1, 2] * 50, [0, 1, np.nan] * 50)
+
 FITS = {
+    "rewards unknown": lambda: bdes.fit(UNKNOWN),
     "ordinary": lambda: bdes.fit(LOG),
     "lam known": lambda: bdes.fit(LOG, lam=0.15),
     "lam predicted": lambda: bdes.fit(LOG, lam=bdes.RatePrediction(0.1, 2.0)),
@@ -98,6 +101,7 @@ def test_pulls_and_names_must_agree(tmp_path: Path) -> None:
     content = json.loads(path.read_text())
     for pulls in ([1, 2], [-1, 2, 3], [0, 0, 0]):
         content["fit"]["pulls"] = pulls
+        content["fit"]["posterior"]["played"] = [pull > 0 for pull in pulls]
         path.write_text(json.dumps(content))
         with pytest.raises(bdes.ConfigError, match=r"fit\.json"):
             bdes.load_fit(path)

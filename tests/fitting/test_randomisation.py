@@ -1,9 +1,11 @@
 """The randomisation test: its statistic by another way, what it permutes, alarms and power."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import bdes_framework as bdes
 from bdes_framework.fitting import randomisation as rt
@@ -18,8 +20,8 @@ def frame_of(log: bdes.Log) -> rt._Frame:
     return rt._frame(rows)
 
 
-def dummies(values: bdes.IntArray) -> bdes.FloatArray:
-    return (values[:, None] == np.unique(values)).astype(float)
+def dummies(values: NDArray[np.signedinteger[Any]]) -> bdes.FloatArray:
+    return np.asarray(values[:, None] == np.unique(values), dtype=np.float64)
 
 
 def test_statistic_is_the_score_by_regression() -> None:
@@ -86,6 +88,19 @@ def test_blocks_are_users_and_strata() -> None:
     assert [sorted(part.tolist()) for part in parts] == [[0, 2], [1, 3], [4, 5]]
 
 
+def test_unknown_rewards_leave_exposures_alone() -> None:
+    rewards = LOG.rewards.astype(float)
+    rewards[::7] = np.nan
+    log = bdes.Log(LOG.arms, rewards, LOG.starts, strata=np.arange(LOG.n_rows) % 2)
+    frame = frame_of(log)
+    assert not frame.means[::7].any()
+    assert not frame.residuals[::7].any()
+    assert frame.groups.tolist() == frame_of(LOG).groups.tolist()
+    found = bdes.randomisation_test(log, permutations=9)
+    assert (found.n_rows, found.n_strata) == (LOG.n_rows, 2)
+    assert str(found).endswith("9 permutations within users and 2 strata)")
+
+
 def test_p_value_counts_the_order_itself() -> None:
     found = bdes.randomisation_test(LOG, permutations=50)
     exceeded = (found.null_statistics >= found.statistic).sum()
@@ -130,7 +145,7 @@ def test_strata_need_a_number_per_row() -> None:
     with pytest.raises(bdes.InvalidValueError, match="one stratum per row, got 2 for 1200"):
         bdes.randomisation_test(LOG, strata=[0, 1])
     with pytest.raises(bdes.InvalidValueError, match="strata"):
-        bdes.randomisation_test(LOG, strata=np.full(LOG.n_rows, 0.5))  # type: ignore[arg-type]
+        bdes.randomisation_test(LOG, strata=np.full(LOG.n_rows, 0.5))
     with pytest.raises(bdes.InvalidValueError, match="permutations"):
         bdes.randomisation_test(LOG, permutations=0)
 
