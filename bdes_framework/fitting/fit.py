@@ -7,15 +7,17 @@ steps are enough. As it may have several modes in ``lam``, scoring starts from r
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from attrs import evolve, frozen
 from scipy.special import logit
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.text import quoted
 from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import InvalidValueError
+from bdes_framework.fitting.clustered import clustered_covariance
 from bdes_framework.fitting.drift import Drift, fit_drift
 from bdes_framework.fitting.fisher_scoring import PosteriorPoint
 from bdes_framework.fitting.fit_warnings import fit_warnings
@@ -45,7 +47,13 @@ _SECOND_KEPT = 2
 
 
 @one_thread()
-def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None = 1.0) -> Fit:
+def fit(
+    log: Log,
+    *,
+    lam: float | RatePrediction | None = None,
+    q0: float | None = 1.0,
+    users: Literal["alike", "clustered"] = "alike",
+) -> Fit:
     """Estimate ``r``, ``b`` and ``lam`` from every row of a log.
 
     Parameters
@@ -58,6 +66,10 @@ def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None
         The state at which each sequence begins. None if it is unknown but the same for all:
         then states are measured in units of it, so that the fit has ``q0 = 1`` and ``b`` may
         exceed 1. (``(c*r, b/c, q0/c)`` is the same problem for every c.)
+    users : Literal["alike", "clustered"]
+        What is assumed of users, the log's sequences: that they are alike, so that rows are
+        independent; or that the rewards of one user may go together, as they do if users differ.
+        That changes no estimate, but errors, intervals and draws, which are then clustered by user.
 
     Returns
     -------
@@ -101,7 +113,9 @@ def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None
         raise InvalidValueError("no reward of the log is known")
     coordinates = Coordinates(log.n_arms, rate, start, q0 is not None, pulls > 0)
     mode = _search(log, coordinates)
-    return _make_fit(log, coordinates, mode, _most_likely(log, coordinates, mode))
+    if users not in ("alike", "clustered"):
+        raise InvalidValueError(f"users must be 'alike' or 'clustered', got {quoted(users)}")
+    return _make_fit(log, coordinates, mode, _most_likely(log, coordinates, mode), users)
 
 
 @frozen
@@ -236,7 +250,11 @@ def _most_likely(log: Log, coordinates: Coordinates, mode: PosteriorPoint) -> Po
 
 
 def _make_fit(
-    log: Log, coordinates: Coordinates, mode: PosteriorPoint, most_likely: PosteriorPoint
+    log: Log,
+    coordinates: Coordinates,
+    mode: PosteriorPoint,
+    most_likely: PosteriorPoint,
+    users: Literal["alike", "clustered"],
 ) -> Fit:
     n, theta = log.n_arms, mode.theta
     instance, slopes = coordinates.instance(theta), coordinates.jacobian(theta)
@@ -244,7 +262,10 @@ def _make_fit(
     covariance: FloatArray = deviations @ deviations.T
     natural = natural_covariance(coordinates, theta, deviations)
     inner = natural[: theta.size, : theta.size]
-    ends = intervals(coordinates, theta, np.sqrt(np.diag(inner)))
+    if users == "clustered":
+        deviations = _triangular(_root(clustered_covariance(log, coordinates, mode, covariance)))
+    of_users = natural_covariance(coordinates, theta, deviations)
+    ends = intervals(coordinates, theta, np.sqrt(np.diag(of_users)[: theta.size]))
     widen_by_profiles(ends, log, coordinates, mode, covariance)
     step = slopes @ covariance @ without_flat_prior(mode, coordinates).score
     goodness, states = check_fit(log, instance, inner, step)
@@ -264,7 +285,7 @@ def _make_fit(
         names=log.names,
         pulls=plays,
         n_sequences=log.n_sequences,
-        covariance=natural,
+        covariance=of_users,
         r_interval=ends[:n],
         b_interval=ends[n : 2 * n],
         lam_interval=(float(ends[-1, 0]), float(ends[-1, 1])),
@@ -313,7 +334,19 @@ def _root_of_inverse(precision: FloatArray) -> FloatArray:
     """
     eigenvalues, vectors = np.linalg.eigh(precision)
     least = max(1e-8, eigenvalues.size * float(np.finfo(float).eps * eigenvalues[-1]))
-    root = vectors / np.sqrt(np.maximum(eigenvalues, least))
+    return _triangular(vectors / np.sqrt(np.maximum(eigenvalues, least)))
+
+
+def _root(covariance: FloatArray) -> FloatArray:
+    """Return a root of a covariance, without negative variances by rounding."""
+    scale = np.sqrt(np.diag(covariance))
+    eigenvalues, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+    root: FloatArray = scale[:, None] * vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+    return root
+
+
+def _triangular(root: FloatArray) -> FloatArray:
+    """Return the lower triangle with the same product, and a positive diagonal."""
     upper = np.linalg.qr(root.T, mode="r")
     # In rows, as one that is read from a file: products depend on it in their last bits.
     return np.ascontiguousarray((upper * np.sign(np.diag(upper))[:, None]).T)

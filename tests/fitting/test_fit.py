@@ -1,6 +1,6 @@
 """``fit``: known limits, adversarial logs, draws and forecasts."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -147,7 +147,7 @@ ADVERSARIAL = [
     ([0] * 50 + [1] * 50, [0] * 50 + [1] * 50),
     ([0] * 50 + [1] * 50, [1] * 50 + [0] * 50),
 ]
-Options: TypeAlias = dict[str, float | None]
+Options: TypeAlias = dict[str, Any]
 UNKNOWN: list[Options] = [{}, {"q0": None}, {"q0": 0.0}]
 OPTIONS: list[Options] = [*UNKNOWN, {"lam": 0.0}, {"lam": 1.0}, {"lam": 0.2, "q0": 3.0}]
 
@@ -348,7 +348,7 @@ def test_forecast_is_the_spread_over_draws(found: bdes.Fit) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"lam": 2.0}, {"lam": -0.1}, {"q0": -1.0}, {"q0": np.nan}])
-def test_fit_rejects_a_wrong_rate_or_state(wrong: dict[str, float]) -> None:
+def test_fit_rejects_a_wrong_rate_or_state(wrong: dict[str, Any]) -> None:
     with pytest.raises(bdes.InvalidValueError, match=r"lam|q0"):
         bdes.fit(bdes.Log([0], [0]), **wrong)
 
