@@ -16,11 +16,10 @@ from bdes_framework.cli.schedule_text import schedule_json, show_schedule, write
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.fitting.log import Log
 from bdes_framework.model.decision_table import DecisionTable
-from bdes_framework.planning.advice import Advice, advise
+from bdes_framework.planning.advice import Advice
 from bdes_framework.planning.plan_report import PlanReport
 from bdes_framework.planning.traffic import estimate_continuation
 from bdes_framework.planning.verdict import Verdict
-from bdes_framework.plugin.load import load_plugins
 
 PLAN_OPTIONS = ("planned", "horizon", "leave", "visits", "plan_anyway", "plan_out")
 
@@ -54,17 +53,15 @@ class PlanRequest:
             if out.is_dir() or not out.parent.is_dir():
                 raise click.UsageError(f"cannot write {out}: no such folder, or it is one")
 
-    def advice(self, verdict: Verdict, log: Log) -> Advice:
-        """Return the plan that was asked for."""
-        continuation = 0.0
-        if self.leave is not None or self.visits is not None:
-            continuation = continuation_of(self.leave, self.visits)
-        elif self.horizon is None:
-            try:
-                continuation = estimate_continuation(log)
-            except InvalidValueError as error:
-                raise click.UsageError(f"{error}: give --visits, --leave or --horizon") from None
-        return advise(load_plugins(), verdict, log, self.horizon, continuation)
+    def continuation(self, log: Log) -> float:
+        """Return the probability that a user comes back: given, or as a log shows it."""
+        given = continuation_of(self.leave, self.visits)
+        if given or self.leave or self.visits or self.horizon is not None or not self.planned:
+            return given
+        try:
+            return estimate_continuation(log)
+        except InvalidValueError as error:
+            raise click.UsageError(f"{error}: give --visits, --leave or --horizon") from None
 
 
 def answer_json(verdict: Verdict, advice: Advice | None) -> dict[str, object]:

@@ -49,8 +49,8 @@ def test_answer_comes_in_order(planned: str) -> None:
     lines = planned.splitlines()
     assert lines[0].startswith("What you show changes how people respond later (p = 0.016). The")
     assert "more than today's traffic" in lines[0]
-    order = ("does it matter", "goodness of fit", "against a drift", "against no state", "rows", "lam", "Arm ",
-             "State ", "value ", "Against ", "today's traffic")  # fmt: skip
+    facts = ("does it matter", "goodness of fit", "against a drift", "against no state")
+    order = (*facts, "rows", "lam", "Arm ", "State ", "value ", "Against ", "today's traffic")
     places = [
         next(place for place, line in enumerate(lines) if line.startswith(start)) for start in order
     ]

@@ -196,7 +196,7 @@ def covered(n_logs: int, spread: float, seed: int) -> dict[str, float]:
     hits: dict[str, list[bool]] = {}
     for index in range(n_logs):
         log = simulated_log(ADS, 400, 50, seed=seed + index, spread=spread)
-        fit = bdes.fit(log)
+        fit = bdes.fit(log, users="clustered" if spread else "alike")
         for plan in (
             planner.plan(fit.instance, 50),
             bdes.plan_for_leavers(plugins, fit.instance, 0.98),
