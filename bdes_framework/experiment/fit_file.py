@@ -41,6 +41,8 @@ class _Posterior:
     lam: float
     lam_deviation: float | None = None
     """None if lam is known."""
+    spread: float | None = None
+    spread_interval: list[float] | None = None
 
     def __attrs_post_init__(self) -> None:
         if [len(row) for row in self.deviations] != list(range(1, len(self.centre) + 1)):
@@ -154,6 +156,8 @@ def _posterior(found: Fit) -> _Posterior | None:
         b_interval=found.b_interval.tolist(),
         lam=lam.lam if isinstance(lam, RatePrediction) else lam,
         lam_deviation=lam.deviation if isinstance(lam, RatePrediction) else None,
+        spread=found.spread,
+        spread_interval=None if found.spread_interval is None else list(found.spread_interval),
     )
 
 
@@ -278,7 +282,13 @@ def _fit_of(arms: ArmsFile, table: _FitTable) -> Fit:
         coordinates=coordinates,
         centre=centre,
         deviations=deviations,
+        spread=posterior.spread,
+        spread_interval=_pair(posterior.spread_interval),
     )
+
+
+def _pair(ends: list[float] | None) -> tuple[float, float] | None:
+    return None if ends is None or len(ends) != 2 else (ends[0], ends[1])
 
 
 def _finite(values: FloatArray) -> bool:

@@ -7,7 +7,7 @@ steps are enough. As it may have several modes in ``lam``, scoring starts from r
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from attrs import evolve, frozen
@@ -25,12 +25,15 @@ from bdes_framework.fitting.goodness import check_fit
 from bdes_framework.fitting.intervals import intervals, widen_by_profiles
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.log_posterior import climb, objective_at, point_at, without_flat_prior
+from bdes_framework.fitting.multiplier import fit_multiplier
 from bdes_framework.fitting.parametrisation import UNKNOWN_RATE, Coordinates, RatePrediction
 from bdes_framework.fitting.result import Fit, ModelScore, natural_covariance
 from bdes_framework.model.instance import Instance, as_rate
 from bdes_framework.model.schedule import Schedule
 
 Playable: TypeAlias = Sequence[int] | IntArray | Schedule
+
+Users: TypeAlias = Literal["alike", "clustered", "multiplier"]
 
 _TOLERANCE = 1e-6
 """Scoring ends when the next step is shorter than a thousandth of a standard deviation."""
@@ -52,7 +55,7 @@ def fit(
     *,
     lam: float | RatePrediction | None = None,
     q0: float | None = 1.0,
-    users: Literal["alike", "clustered"] = "alike",
+    users: Users = "alike",
 ) -> Fit:
     """Estimate ``r``, ``b`` and ``lam`` from every row of a log.
 
@@ -66,10 +69,12 @@ def fit(
         The state at which each sequence begins. None if it is unknown but the same for all:
         then states are measured in units of it, so that the fit has ``q0 = 1`` and ``b`` may
         exceed 1. (``(c*r, b/c, q0/c)`` is the same problem for every c.)
-    users : Literal["alike", "clustered"]
-        What is assumed of users, the log's sequences: that they are alike, so that rows are
-        independent; or that the rewards of one user may go together, as they do if users differ.
-        That changes no estimate, but errors, intervals and draws, which are then clustered by user.
+    users : Literal["alike", "clustered", "multiplier"]
+        What is assumed of users, the log's sequences. ``"alike"``: rows are independent.
+        ``"clustered"``: the rewards of one user may go together, for whatever reason; estimates
+        are the same, errors, intervals and draws are clustered by user. ``"multiplier"``: each
+        has a factor on r of their own, log-normal with mean 1; its spread is estimated too.
+        Comparisons with other models and the check of the fit are those of users who are alike.
 
     Returns
     -------
@@ -113,8 +118,8 @@ def fit(
         raise InvalidValueError("no reward of the log is known")
     coordinates = Coordinates(log.n_arms, rate, start, q0 is not None, pulls > 0)
     mode = _search(log, coordinates)
-    if users not in ("alike", "clustered"):
-        raise InvalidValueError(f"users must be 'alike' or 'clustered', got {quoted(users)}")
+    if users not in get_args(Users):
+        raise InvalidValueError(f"users must be one of {get_args(Users)}, got {quoted(users)}")
     return _make_fit(log, coordinates, mode, _most_likely(log, coordinates, mode), users)
 
 
@@ -254,21 +259,17 @@ def _make_fit(
     coordinates: Coordinates,
     mode: PosteriorPoint,
     most_likely: PosteriorPoint,
-    users: Literal["alike", "clustered"],
+    users: Users,
 ) -> Fit:
     n, theta = log.n_arms, mode.theta
     instance, slopes = coordinates.instance(theta), coordinates.jacobian(theta)
-    deviations = _root_of_inverse(mode.precision)
-    covariance: FloatArray = deviations @ deviations.T
-    natural = natural_covariance(coordinates, theta, deviations)
-    inner = natural[: theta.size, : theta.size]
-    if users == "clustered":
-        deviations = _triangular(_root(clustered_covariance(log, coordinates, mode, covariance)))
-    of_users = natural_covariance(coordinates, theta, deviations)
-    ends = intervals(coordinates, theta, np.sqrt(np.diag(of_users)[: theta.size]))
-    widen_by_profiles(ends, log, coordinates, mode, covariance)
+    alike = _root_of_inverse(mode.precision)
+    covariance: FloatArray = alike @ alike.T
+    inner = natural_covariance(coordinates, theta, alike)[: theta.size, : theta.size]
     step = slopes @ covariance @ without_flat_prior(mode, coordinates).score
     goodness, states = check_fit(log, instance, inner, step)
+    estimates = _estimates(log, coordinates, mode, alike, users)
+    ends = estimates.ends
     plays, n_known = log.plays(), int(log.totals()[0].sum())
     of_r, of_b = int(coordinates.played.sum()), int((plays > 0).sum())
     n_parameters = of_r + of_b + coordinates.size - 2 * n
@@ -281,11 +282,11 @@ def _make_fit(
     drifting = ModelScore(drift.log_likelihood, n_drift, n_known)
     warnings += _about_models(evolving, stationary, drifting)
     return Fit(
-        instance=instance,
+        instance=coordinates.instance(estimates.centre),
         names=log.names,
         pulls=plays,
         n_sequences=log.n_sequences,
-        covariance=of_users,
+        covariance=natural_covariance(coordinates, estimates.centre, estimates.deviations),
         r_interval=ends[:n],
         b_interval=ends[n : 2 * n],
         lam_interval=(float(ends[-1, 0]), float(ends[-1, 1])),
@@ -296,9 +297,49 @@ def _make_fit(
         goodness=goodness,
         warnings=tuple(warnings),
         coordinates=coordinates,
-        centre=theta,
-        deviations=deviations,
+        centre=estimates.centre,
+        deviations=estimates.deviations,
+        spread=estimates.spread,
+        spread_interval=estimates.spread_interval,
     )
+
+
+class _Estimates(NamedTuple):
+    """The normal posterior of a fit and the intervals that it leads to."""
+
+    centre: FloatArray
+    deviations: FloatArray
+    ends: FloatArray
+    spread: float | None = None
+    spread_interval: tuple[float, float] | None = None
+
+
+def _estimates(
+    log: Log, coordinates: Coordinates, mode: PosteriorPoint, alike: FloatArray, users: Users
+) -> _Estimates:
+    """Return what is estimated under what is assumed of users; ``alike`` are their deviations."""
+    theta, deviations = mode.theta, alike
+    if users == "multiplier":
+        found = fit_multiplier(log, coordinates, mode)
+        theta = found.theta
+        # The covariance of all but the spread: the leading triangle of the whole one's root.
+        deviations = _root_of_inverse(found.precision)[:-1, :-1]
+        deviations = np.ascontiguousarray(deviations)
+        ends = _plain_intervals(coordinates, theta, deviations)
+        return _Estimates(theta, deviations, ends, found.sigma, found.sigma_interval)
+    if users == "clustered":
+        sandwich = clustered_covariance(log, coordinates, mode, alike @ alike.T)
+        deviations = _triangular(_root(sandwich))
+    ends = _plain_intervals(coordinates, theta, deviations)
+    widen_by_profiles(ends, log, coordinates, mode, alike @ alike.T)
+    return _Estimates(theta, deviations, ends)
+
+
+def _plain_intervals(
+    coordinates: Coordinates, theta: FloatArray, deviations: FloatArray
+) -> FloatArray:
+    natural = natural_covariance(coordinates, theta, deviations)
+    return intervals(coordinates, theta, np.sqrt(np.diag(natural)[: theta.size]))
 
 
 def _fit_drift(log: Log, coordinates: Coordinates) -> Drift:

@@ -107,6 +107,11 @@ class Fit:
         Those of the normal posterior that intervals and draws come from.
     centre, deviations : FloatArray
         The mean of that posterior, and a square root of its covariance.
+    spread : float | None
+        By how much users differ: the standard deviation of the logarithm of a user's factor on r;
+        None unless users have one.
+    spread_interval : tuple[float, float] | None
+        Its 95 % interval.
     """
 
     instance: Instance
@@ -126,6 +131,8 @@ class Fit:
     coordinates: Coordinates = field(repr=False)
     centre: FloatArray = field(repr=False)
     deviations: FloatArray = field(repr=False)
+    spread: float | None = None
+    spread_interval: tuple[float, float] | None = None
 
     def __repr__(self) -> str:
         low, high = self.lam_interval
@@ -177,6 +184,12 @@ class Fit:
         low, high = self.lam_interval
         rate = f"{self.instance.lam:.4g}"
         yield "lam", f"{rate}, known" if low == high else f"{rate} ({low:.4g} to {high:.4g})"
+        if self.spread is not None and self.spread_interval is not None:
+            least, most = self.spread_interval
+            yield (
+                "users differ",
+                f"by factors of spread {self.spread:.3g} ({least:.3g} to {most:.3g})",
+            )
         yield "log-likelihood", f"{self.evolving.log_likelihood:z,.1f}"
         for name, simpler, claim in (
             ("against no state", self.stationary, "the state explains the log"),

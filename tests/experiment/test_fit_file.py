@@ -20,6 +20,8 @@ UNKNOWN = bdes.Log([0, 1, 2] * 50, [0, 1, np.nan] * 50)
 FITS = {
     "rewards unknown": lambda: bdes.fit(UNKNOWN),
     "ordinary": lambda: bdes.fit(LOG),
+    "users clustered": lambda: bdes.fit(LOG, users="clustered"),
+    "users differ": lambda: bdes.fit(LOG, users="multiplier"),
     "lam known": lambda: bdes.fit(LOG, lam=0.15),
     "lam predicted": lambda: bdes.fit(LOG, lam=bdes.RatePrediction(0.1, 2.0)),
     "q0 unknown": lambda: bdes.fit(HALVED, q0=None),
@@ -39,6 +41,7 @@ def test_a_loaded_fit_is_the_saved_one(tmp_path: Path, kind: str, suffix: str) -
     assert again.covariance.tobytes() == found.covariance.tobytes()
     assert intervals_of(again).tobytes() == intervals_of(found).tobytes()
     assert again.warnings == found.warnings
+    assert (again.spread, again.spread_interval) == (found.spread, found.spread_interval)
     assert again.n_sequences == found.n_sequences
     rngs = np.random.default_rng(3), np.random.default_rng(3)
     draws = again.draws(20, rngs[0]), found.draws(20, rngs[1])
