@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from bdes_framework.experiment.file import Experiment as Experiment
     from bdes_framework.experiment.file import ExperimentConfig as ExperimentConfig
     from bdes_framework.experiment.file import load_experiment as load_experiment
+    from bdes_framework.experiment.fit_file import load_fit as load_fit
+    from bdes_framework.experiment.fit_file import save_fit as save_fit
     from bdes_framework.experiment.pooling import Observations as Observations
     from bdes_framework.experiment.pooling import Unit as Unit
     from bdes_framework.experiment.pooling import Variant as Variant
@@ -64,9 +66,12 @@ if TYPE_CHECKING:
     from bdes_framework.fitting.likelihood import sweep_likelihood as sweep_likelihood
     from bdes_framework.fitting.likelihood import sweep_log_likelihood as sweep_log_likelihood
     from bdes_framework.fitting.likelihood import sweep_log_likelihoods as sweep_log_likelihoods
+    from bdes_framework.fitting.log import UNKNOWN_REWARD as UNKNOWN_REWARD
     from bdes_framework.fitting.log import Log as Log
     from bdes_framework.fitting.parametrisation import Coordinates as Coordinates
     from bdes_framework.fitting.parametrisation import RatePrediction as RatePrediction
+    from bdes_framework.fitting.randomisation import RandomisationTest as RandomisationTest
+    from bdes_framework.fitting.randomisation import randomisation_test as randomisation_test
     from bdes_framework.fitting.readers import read_log as read_log
     from bdes_framework.fitting.result import Fit as Fit
     from bdes_framework.fitting.result import ModelScore as ModelScore
@@ -129,9 +134,17 @@ if TYPE_CHECKING:
     from bdes_framework.model.rounds import sweep_states as sweep_states
     from bdes_framework.model.schedule import Schedule as Schedule
     from bdes_framework.model.schedule import Segment as Segment
-    from bdes_framework.planning import BurntEnd as BurntEnd
-    from bdes_framework.planning import PlanReport as PlanReport
-    from bdes_framework.planning import report_plan as report_plan
+    from bdes_framework.planning.lift import Comparison as Comparison
+    from bdes_framework.planning.lift import Lift as Lift
+    from bdes_framework.planning.lift import Posterior as Posterior
+    from bdes_framework.planning.lift import lift as lift
+    from bdes_framework.planning.off_policy import OffPolicyCheck as OffPolicyCheck
+    from bdes_framework.planning.off_policy import check_off_policy as check_off_policy
+    from bdes_framework.planning.plan_report import BurntEnd as BurntEnd
+    from bdes_framework.planning.plan_report import PlanReport as PlanReport
+    from bdes_framework.planning.plan_report import plan_for_leavers as plan_for_leavers
+    from bdes_framework.planning.plan_report import report_plan as report_plan
+    from bdes_framework.planning.traffic import estimate_continuation as estimate_continuation
     from bdes_framework.plugin.hookspecs import API_VERSION as API_VERSION
     from bdes_framework.plugin.hookspecs import FinishedCell as FinishedCell
     from bdes_framework.plugin.hookspecs import HookSpecs as HookSpecs
@@ -181,14 +194,18 @@ _HOMES = {
     "fitting.likelihood": "Likelihood fresh_state likelihood_of sweep_information sweep_likelihood"
     " sweep_log_likelihood sweep_log_likelihoods",
     "plugin.load": "PluginsConfig load_plugins",
+    "fitting.randomisation": "RandomisationTest randomisation_test",
     "fitting.readers": "read_log",
     "fitting.rows": "Columns",
-    "fitting.log": "Log",
+    "fitting.log": "UNKNOWN_REWARD Log",
     "plugin.plugins": "Plugins",
     "model.instance": "CrowdProblem Instance Problem alternating_limit settling_pulls"
     " state_after_repeating",
     "plugin.parameters": "Parameter parameters_of",
-    "planning": "BurntEnd PlanReport report_plan",
+    "planning.lift": "Comparison Lift Posterior lift",
+    "planning.off_policy": "OffPolicyCheck check_off_policy",
+    "planning.plan_report": "BurntEnd PlanReport plan_for_leavers report_plan",
+    "planning.traffic": "estimate_continuation",
     "plugin.hookspecs": "API_VERSION FinishedCell HookSpecs RunProgress hookimpl",
     "plugin.registry": "Entry PluginStatus Registrar",
     "plugin.validators": "validate_integer validate_number",
@@ -201,6 +218,7 @@ _HOMES = {
     "simulation.regret": "benchmark_of des_regret external_regret",
     "experiment.cell": "Cell CellResult Part",
     "experiment.file": "Experiment ExperimentConfig load_experiment",
+    "experiment.fit_file": "load_fit save_fit",
     "experiment.pooling": "Observations Unit Variant",
     "experiment.result_table": "PolicyResults Pooled ResultTable TableColumn",
     "experiment.results": "Curves Run RunBenchmark load_run",

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import bdes_framework as bdes
 from bdes_framework.report.data import RunData
-from bdes_framework.report.page import Settings, report_page, vega_script
+from bdes_framework.report.page import Settings, report_page
+from bdes_framework.report.template import vega_script
 from benchmarks.measure import Row, absolute, run_benchmark
 
 ENVIRONMENT = """

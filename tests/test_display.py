@@ -103,6 +103,7 @@ def test_what_our_plugins_build_has_a_short_repr(kind: bdes.Kind) -> None:
     given: dict[str, dict[str, object]] = {
         "bernoulli": arms,
         "crowd": arms,
+        "no-state": {"r": ADS.r},
         "each": {"policy": "ucb1"},
         "pooled": {"policy": "ucb1"},
         "fixed-schedule": {"cycle": list(range(3)) * 100},
@@ -177,7 +178,7 @@ def test_summary_of_a_fit_is_what_the_command_prints() -> None:
     lines = summary.text.splitlines()
     assert lines[0] == "rows              2,000"
     evil = "<script>alert(1)</script>\\x1b[2J"
-    assert [line.split()[0] for line in lines[5:8]] == ["Arm", evil, "calm"]
+    assert [line.split()[0] for line in lines[6:9]] == ["Arm", evil, "calm"]
     assert summary.text.replace("\n", "").isprintable()
     well_formed(summary._repr_html_())
 

@@ -87,6 +87,10 @@ class Colour:
         return readable(self.dark, WHITE)
 
 
+GREY_AND_BLUE = (Colour(*_PALETTE[7]), Colour(*_PALETTE[2]))
+"""What was observed, and what a model says of it."""
+
+
 def colour_of(name: str) -> Colour:
     """Return the colour of one policy, by its name alone.
 

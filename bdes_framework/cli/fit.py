@@ -1,21 +1,35 @@
-"""``bdes fit``: estimate the arms of a log, print them, and write them to a file."""
+"""``bdes fit``: what a log says: does it matter, what are the arms, what is a plan worth."""
 
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
+import numpy as np
 from attrs import asdict
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from bdes_framework._internal.text import ascii_controls, counted, listed, quoted
+from bdes_framework.cli.fit_plan import (
+    PLAN_OPTIONS,
+    PlanRequest,
+    answer_json,
+    refuse_plan,
+    show_advice,
+    write_plan,
+)
 from bdes_framework.cli.options import (
     AS_JSON,
+    HORIZON,
+    LEAVE,
     PATH,
     TEXT_PATH,
+    VISITS,
     echo,
     json_text,
     output,
@@ -23,20 +37,34 @@ from bdes_framework.cli.options import (
     write_data,
 )
 from bdes_framework.cli.progress import progress
-from bdes_framework.experiment.arms import fitted_arms, write_arms
+from bdes_framework.cli.report import need_charts
+from bdes_framework.experiment.arms import write_arms
+from bdes_framework.experiment.fit_file import fitted_arms
 from bdes_framework.fitting.fit import fit as fit_log
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.parametrisation import RatePrediction
+from bdes_framework.fitting.randomisation import randomisation_test
 from bdes_framework.fitting.readers import read_log
-from bdes_framework.fitting.result import ARM_HEADINGS, Fit
+from bdes_framework.fitting.result import ARM_HEADINGS
 from bdes_framework.fitting.rows import Columns
 from bdes_framework.model.instance import as_rate, as_state
+from bdes_framework.planning.advice import Advice, advise
+from bdes_framework.planning.verdict import Verdict
+from bdes_framework.plugin.load import load_plugins
 
 _USER_HELP = "Whose state it was; without it the log is one sequence."
 _ORDER_HELP = "A number or a moment that increases within a user."
 _DEVIATION_HELP = "--lam is only a prediction, with this deviation of its logit."
 _STATE_HELP = "The state each sequence begins at, or 'unknown'."
 _OUT_HELP = "Write a .toml or .json file, for 'bdes plan' and experiments."
+_PLAN_HELP = "Also plan: for --horizon, or for users who leave as they do in the log."
+_ANYWAY_HELP = "Plan even if the log gives no reason to."
+_PLAN_OUT_HELP = "Write the plan with arms' names (.json; a schedule also .csv)."
+_PERMUTATIONS_HELP = "Of arms within users, to test whether what is shown matters; 0: no test."
+_MAX_PERMUTATIONS = 100_000
+_USERS_HELP = "What intervals assume: that users are alike, or not; not, from 100 users on."
+_MANY_USERS = 100
+_REPORT_HELP = "Write it all as one HTML page."
 
 
 @click.command()
@@ -49,6 +77,24 @@ _OUT_HELP = "Write a .toml or .json file, for 'bdes plan' and experiments."
 @click.option("--lam-deviation", type=float, metavar="DEVIATION", help=_DEVIATION_HELP)
 @click.option("--q0", default="1", show_default=True, metavar="STATE", help=_STATE_HELP)
 @click.option("--out", type=PATH, help=_OUT_HELP)
+@click.option("--users", type=click.Choice(["alike", "clustered"]), help=_USERS_HELP)
+@click.option(
+    "--permutations",
+    type=click.IntRange(0, _MAX_PERMUTATIONS),
+    default=400,
+    show_default=True,
+    help=_PERMUTATIONS_HELP,
+)
+@click.option("--plan", "planned", is_flag=True, help=_PLAN_HELP)
+@click.option("--horizon", "-T", type=HORIZON, help="Plan a schedule of so many visits.")
+@click.option("--leave", type=LEAVE, help="Plan for users of whom this share leaves at a visit.")
+@click.option("--visits", type=VISITS, help="Or: who come so often on average.")
+@click.option("--plan-anyway", is_flag=True, help=_ANYWAY_HELP)
+@click.option("--plan-out", type=PATH, help=_PLAN_OUT_HELP)
+@click.option("--report", "page", type=PATH, help=_REPORT_HELP)
+@click.option(
+    "--overwrite", is_flag=True, help="Overwrite the page's file even if it is no report."
+)
 @AS_JSON
 def fit(
     log: str,
@@ -56,19 +102,22 @@ def fit(
     lam_deviation: float | None,
     q0: str,
     out: Path | None,
+    users: Literal["alike", "clustered"] | None,
+    permutations: int,
+    page: Path | None,
+    overwrite: bool,
     as_json: bool,
-    **columns: Any,
+    **others: Any,
 ) -> None:
-    """Estimate r, b and lam from LOG, a CSV or Parquet file of pulls, or - for CSV from a pipe.
+    """Say what LOG tells: a CSV or Parquet file of pulls, or - for CSV from a pipe.
 
-    One row per pull, sorted by user and then by order.
+    In this order: does what is shown matter, does the model describe it, what are lam, r and b,
+    and, with --plan, what is a plan worth. One row per pull, sorted by user and then by order.
     """
     # All that was asked for is checked before a long file is read.
-    if log == "-" and sys.stdin is None:
-        raise click.UsageError("standard input is closed: there is no log to read from it")
-    if out is not None:
-        _check_out(out)
-    rate, state, named = _rate(lam, lam_deviation), _state(q0), Columns(**columns)
+    _check_files(log, out, page, overwrite=overwrite)
+    wanted = PlanRequest(**{name: others.pop(name) for name in PLAN_OPTIONS})
+    rate, state, named = _rate(lam, lam_deviation), _state(q0), Columns(**others)
     unused: list[str] = []
     with progress() as shown:
         shown.begin("reading", 100)
@@ -78,16 +127,68 @@ def fit(
             lambda done: shown.advance(round(100 * done)),
             unused.extend,
         )
+        continuation = wanted.continuation(rows)
         shown.begin(f"fitting {counted(rows.n_rows, 'row')}")
-        found = fit_log(rows, lam=rate, q0=state)
-    arms = fitted_arms(found, rows)
+        assumed = users or ("clustered" if rows.n_sequences >= _MANY_USERS else "alike")
+        found = fit_log(rows, lam=rate, q0=state, users=assumed)
+        test = None
+        if permutations:
+            shown.begin("testing whether what is shown matters")
+            strata = None if rows.strata is None else rows.strata.astype(np.int64)
+            test = randomisation_test(rows, permutations=permutations, strata=strata)
+        verdict = Verdict(found, test)
+        advice = None
+        if wanted.planned and (wanted.plan_anyway or not verdict.doubts):
+            shown.begin("planning")
+            advice = advise(load_plugins(), verdict, rows, wanted.horizon, continuation)
+    arms = fitted_arms(found)
     if as_json:
-        write_data(json_text(asdict(arms)))
+        write_data(json_text(asdict(arms) | answer_json(verdict, advice)))
     else:
-        _show(output(), found, rows, unused)
+        _show(output(), verdict, rows, unused, advice)
+    files: dict[Path | None, Callable[[Path], object]] = {
+        out: lambda path: write_arms(path, arms),
+        page: lambda path: _write_page(path, Path(log).name, rows, verdict, advice),
+    }
+    if advice is not None:
+        files[wanted.plan_out] = partial(write_plan, plan=advice.plan, names=found.names)
+    for path, write in files.items():
+        if path is not None:
+            write(path)
+            echo(f"wrote {path}", err=as_json)
+    if wanted.planned and advice is None:
+        refuse_plan(verdict)
+
+
+def _check_files(log: str, out: Path | None, page: Path | None, *, overwrite: bool) -> None:
+    """Raise if there is nothing to read from, or something cannot be written."""
+    if log == "-" and sys.stdin is None:
+        raise click.UsageError("standard input is closed: there is no log to read from it")
     if out is not None:
-        write_arms(out, arms)
-        echo(f"wrote {out}", err=as_json)
+        _check_out(out)
+    if page is not None:
+        _check_page(page, overwrite=overwrite)
+
+
+def _check_page(page: Path, *, overwrite: bool) -> None:
+    """Raise if a page cannot be written: packages or a folder lack, or it is somebody else's."""
+    need_charts()
+    from bdes_framework.report.template import check_is_report
+
+    if not page.parent.is_dir():
+        raise click.UsageError(f"cannot write {page}: there is no such folder")
+    if not overwrite:
+        check_is_report(page)
+
+
+def _write_page(page: Path, source: str, log: Log, verdict: Verdict, advice: Advice | None) -> None:
+    """Write the page of a fit, with the command that made it."""
+    from bdes_framework.report.fit_page import FitPage
+
+    command = shlex.join(["bdes", *sys.argv[1:]])
+    with progress() as shown:
+        shown.begin("writing the report")
+        FitPage(source, log, verdict, advice, command).write(page, overwrite=True)
 
 
 def _check_out(out: Path) -> None:
@@ -117,8 +218,12 @@ def _state(q0: str) -> float | None:
     return as_state(number)
 
 
-def _show(console: Console, found: Fit, log: Log, unused: list[str]) -> None:
-    print_facts(console, _summary(found, log, unused))
+def _show(
+    console: Console, verdict: Verdict, log: Log, unused: list[str], advice: Advice | None
+) -> None:
+    found = verdict.fit
+    console.print(Text(verdict.answer if advice is None else f"{verdict.answer} {advice.answer}"))
+    print_facts(console, _summary(verdict, log, unused))
     arms = Table(pad_edge=False, box=None, header_style="bold")
     for heading in ARM_HEADINGS:
         arms.add_column(heading, justify="left" if heading == "Arm" else "right")
@@ -127,11 +232,18 @@ def _show(console: Console, found: Fit, log: Log, unused: list[str]) -> None:
     console.print(arms)
     for warning in found.warnings:
         console.print(Text(ascii_controls(f"warning: {warning}"), style="yellow"))
+    if advice is not None:
+        show_advice(console, advice)
 
 
-def _summary(found: Fit, log: Log, unused: list[str]) -> Iterator[tuple[str, str]]:
+def _summary(verdict: Verdict, log: Log, unused: list[str]) -> Iterator[tuple[str, str]]:
+    found = verdict.fit
+    facts = dict(verdict.facts())
+    yield from facts.items()
     plural = "" if log.n_sequences == 1 else "s"
-    yield "rows", f"{log.n_rows:,} in {log.n_sequences:,} sequence{plural}"
+    yield "rows", found.rows_text(f" in {log.n_sequences:,} sequence{plural}")
     if unused:
         yield "not used", f"column{'s' if len(unused) > 1 else ''} {listed(unused)}"
-    yield from found.facts()
+    for name, text in found.facts():
+        if name not in facts:
+            yield name, text

@@ -61,6 +61,11 @@ class RunType(_PathType):
 
 RUN = RunType(path_type=Path)
 
+HORIZON = click.IntRange(min=1, max=10**15)
+"""Up to here floats count every round."""
+LEAVE = click.FloatRange(min=1e-9, max=1)
+VISITS = click.FloatRange(min=1, max=1e9)
+
 _PIPED_WIDTH = 10_000
 """Characters per line, where no terminal wraps it: what is piped is read line by line."""
 

@@ -1,50 +1,42 @@
 """``bdes plan``: the best schedule for known arms, and how far from optimal it can be."""
 
-import csv
-import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
-from attrs import asdict, evolve
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from attrs import evolve
 
-from bdes_framework._internal.arrays import FloatArray
-from bdes_framework._internal.files import parse_toml, replace_file, replace_text
-from bdes_framework._internal.text import counted, one_line, quoted
+from bdes_framework._internal.files import parse_toml
+from bdes_framework._internal.text import counted, quoted
 from bdes_framework.cli.completion import complete_plugins
 from bdes_framework.cli.options import (
     AS_JSON,
+    HORIZON,
+    LEAVE,
     PATH,
+    VISITS,
     echo,
     json_text,
     output,
-    print_facts,
     write_data,
 )
 from bdes_framework.cli.plan_table import continuation_of, show_table
 from bdes_framework.cli.progress import progress
+from bdes_framework.cli.schedule_text import schedule_json, show_schedule, write_schedule
 from bdes_framework.errors import ConfigError
 from bdes_framework.experiment.arms import ArmsFile, read_arms
+from bdes_framework.experiment.fit_file import load_fit
+from bdes_framework.fitting.result import Fit
 from bdes_framework.interfaces import Reference
 from bdes_framework.model.instance import Instance
-from bdes_framework.planning import BurntEnd, PlanReport, plan_for_leavers, report_plan
+from bdes_framework.planning.lift import KnownArms, Posterior, lift
+from bdes_framework.planning.plan_report import plan_for_leavers, report_plan
 from bdes_framework.plugin.load import load_plugins
 
-_BARS = "▁▂▃▄▅▆▇█"
-_SHOWN_STATES = 50
-_BLOCK = 1 << 16
 _MAX_JSON_ROUNDS = 10_000_000
 _SECONDS = click.FloatRange(min=0, max=1e9, min_open=True)
-_HORIZON = click.IntRange(min=1, max=10**15)
-"""Up to here floats count every round."""
-_LEAVE = click.FloatRange(min=1e-9, max=1)
-_VISITS = click.FloatRange(min=1, max=1e9)
 _OUT_HELP = "Write each round (.csv, .json); with --leave or --visits, the table (.json)."
 _SET_HELP = "A parameter of the planner, such as gap=1e-6."
 
@@ -55,9 +47,9 @@ _SET_HELP = "A parameter of the planner, such as gap=1e-6."
 @click.option("--b", "b", metavar="LIST", help="The end state of each arm, such as 0.1,1.")
 @click.option("--lam", type=float, help="How far one pull moves the state, from 0 to 1.")
 @click.option("--q0", type=float, help="The state at the first pull; 1 by default.")
-@click.option("--horizon", "-T", type=_HORIZON, help="How many pulls.")
-@click.option("--leave", type=_LEAVE, help="Or: the share of users who leave after each visit.")
-@click.option("--visits", type=_VISITS, help="Or: how often a user comes on average.")
+@click.option("--horizon", "-T", type=HORIZON, help="How many pulls.")
+@click.option("--leave", type=LEAVE, help="Or: the share of users who leave after each visit.")
+@click.option("--visits", type=VISITS, help="Or: how often a user comes on average.")
 @click.option(
     "--planner",
     default="certified",
@@ -100,10 +92,20 @@ def plan(
     instance = _instance(known, **flags)
     ref: dict[str, object] = {"use": planner, **_settings(settings)}
     names = known.names or []
+    # Flags say more than the fit that a file holds; and may give more arms than it has names.
+    overridden = any(flag is not None for flag in flags.values())
+    posterior = None if overridden or file is None else _posterior(file, known)
+    if len(names) != instance.n_arms:
+        names = []
     if horizon is None:
-        _plan_table(instance, continuation, ref, names, out, as_json)
+        _plan_table(instance, continuation, ref, names, out, as_json, posterior)
     else:
-        _plan_schedule(instance, horizon, ref, names, seconds, out, as_json)
+        _plan_schedule(instance, horizon, ref, names, seconds, out, as_json, posterior)
+
+
+def _posterior(file: Path, known: ArmsFile) -> Fit | None:
+    """Return the fit that a file of arms holds; None if it holds none with a covariance."""
+    return load_fit(file) if "posterior" in known.fit else None
 
 
 def _check_suffix(out: Path | None, *allowed: str) -> None:
@@ -118,17 +120,17 @@ def _plan_table(
     names: Sequence[str],
     out: Path | None,
     as_json: bool,
+    posterior: Posterior | None,
 ) -> None:
     with progress() as shown:
         shown.begin(f"planning for users who may leave, {counted(instance.n_arms, 'arm')}")
         table = plan_for_leavers(load_plugins(), instance, continuation, ref)
-    # Flags may give more arms than the file has names.
-    if len(names) == instance.n_arms:
         table = evolve(table, names=tuple(names))
+    worth = lift(posterior or KnownArms(instance, table.names), table)
     if as_json:
-        write_data(json_text(table.as_json()))
+        write_data(json_text(table.as_json() | {"lift": worth.as_json()}))
     else:
-        show_table(output(), table)
+        show_table(output(), table, worth)
     if out is not None:
         table.write(out)
         echo(f"wrote {out}", err=as_json)
@@ -142,19 +144,18 @@ def _plan_schedule(
     seconds: float | None,
     out: Path | None,
     as_json: bool,
+    posterior: Posterior | None,
 ) -> None:
     with progress() as shown:
         shown.begin(f"planning {horizon:,} pulls of {counted(instance.n_arms, 'arm')}")
         report = report_plan(load_plugins(), instance, horizon, ref, seconds=seconds)
+        worth = None if posterior is None else lift(posterior, report.plan)
     if as_json:
-        write_data(json_text(_summary(report, horizon)))
+        write_data(json_text(schedule_json(report, names, worth)))
     else:
-        _show(output(), report, horizon, names)
+        show_schedule(output(), report, names, worth)
     if out is not None:
-        if out.suffix == ".csv":
-            replace_file(out, lambda path: _write_csv(path, report, horizon))
-        else:
-            replace_text(out, json.dumps(_as_json(report, horizon)))
+        write_schedule(out, report, names)
         echo(f"wrote {out}", err=as_json)
 
 
@@ -190,111 +191,3 @@ def _settings(pairs: tuple[str, ...]) -> dict[str, object]:
         except ConfigError:
             found[key] = value
     return found
-
-
-def _show(console: Console, report: PlanReport, horizon: int, names: Sequence[str]) -> None:
-    plan = report.plan
-    rows = {
-        "value": f"{plan.value:,.4f} expected, {plan.value / horizon:.4f} per pull",
-        "upper bound": f"{plan.upper_bound:,.4f}: no schedule earns more",
-        "gap": f"{plan.gap:.2e} of the upper bound at most",
-        "schedule": str(plan.schedule),
-    }
-    if plan.diagnostics.get("gap_reached") is False:
-        rows["gap"] += f"; asked was {plan.diagnostics['gap_asked']:.0e}, not reached"
-    for name in report.alternatives:
-        lift = report.lift(name)
-        rows[f"over {name}"] = "it earns nothing" if lift is None else f"{lift:+.2%}"
-    print_facts(console, rows.items())
-    shares = Table(pad_edge=False, box=None, header_style="bold")
-    for heading in ("Arm", "r", "b", "Share"):
-        shares.add_column(heading, justify="right")
-    shares.add_column("Name" if names else "")
-    for arm in np.flatnonzero(report.shares).tolist():
-        numbers = (report.instance.r[arm], report.instance.b[arm])
-        # Flags may give more arms than the file has names.
-        name = one_line(names[arm], 40) if arm < len(names) else ""
-        texts = (str(arm), *(f"{n:.4g}" for n in numbers), f"{report.shares[arm]:.1%}", name)
-        shares.add_row(*map(Text, texts))
-    console.print(shares)
-    highest = max(report.instance.q0, float(report.instance.b.max()))
-    first = report.rounds(0, min(_SHOWN_STATES, horizon))[1]
-    console.print(Text(f"state, first {first.size} pulls  {_spark(first, highest)}"))
-    if horizon > _SHOWN_STATES:
-        last = report.rounds(horizon - min(_SHOWN_STATES, horizon - _SHOWN_STATES), horizon)[1]
-        console.print(Text(f"state, last {last.size} pulls   {_spark(last, highest)}"))
-    console.print(Text(f"(from 0 to {highest:g})", style="dim"))
-    if (end := report.burnt_end()) is not None:
-        console.print(Text(_burnt(end)))
-
-
-def _burnt(end: BurntEnd) -> str:
-    rounds = "round" if end.n_rounds == 1 else f"{end.n_rounds:,} rounds"
-    return (
-        f"The schedule burns the state in its last {rounds}, down to {end.last_state:.3g} from"
-        f" {end.usual_state:.3g} before. For users who stay on, plan with --leave or --visits."
-    )
-
-
-def _spark(states: FloatArray, highest: float) -> str:
-    steps = np.minimum(states / (highest or 1.0) * len(_BARS), len(_BARS) - 1).astype(int)
-    return "".join(_BARS[step] for step in steps)
-
-
-def _write_csv(path: Path, report: PlanReport, horizon: int) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(("round", "arm", "state", "expected_reward"))
-        writer.writerows(_rounds(report, horizon))
-
-
-def _rounds(report: PlanReport, horizon: int) -> Iterator[tuple[int, int, float, float]]:
-    with progress() as shown:
-        shown.begin("writing", horizon)
-        for start in range(0, horizon, _BLOCK):
-            stop = min(start + _BLOCK, horizon)
-            arms, states, rewards = report.rounds(start, stop)
-            numbers = range(start + 1, stop + 1)
-            yield from zip(numbers, arms.tolist(), states.tolist(), rewards.tolist(), strict=True)
-            shown.advance(stop)
-
-
-def _summary(report: PlanReport, horizon: int) -> dict[str, object]:
-    """Return what is printed of a plan, as JSON has it."""
-    instance = report.instance
-    return {
-        "horizon": horizon,
-        "r": instance.r.tolist(),
-        "b": instance.b.tolist(),
-        "lam": instance.lam,
-        "q0": instance.q0,
-        "value": report.plan.value,
-        "upper_bound": report.plan.upper_bound,
-        "gap": report.plan.gap,
-        "segments": _segments(report),
-        "shares": report.shares.tolist(),
-        "alternatives": {
-            name: {"value": value, "lift": report.lift(name)}
-            for name, value in report.alternatives.items()
-        },
-        "burnt_end": None if (end := report.burnt_end()) is None else asdict(end),
-    }
-
-
-def _segments(report: PlanReport) -> list[dict[str, object]]:
-    return [
-        {"arms": segment.arms.tolist(), "repeats": segment.repeats}
-        for segment in report.plan.schedule.segments
-    ]
-
-
-def _as_json(report: PlanReport, horizon: int) -> dict[str, object]:
-    arms, states, rewards = report.rounds(0, horizon)
-    return {
-        "value": report.plan.value,
-        "upper_bound": report.plan.upper_bound,
-        "segments": _segments(report),
-        "arms": arms.tolist(),
-        "states": states.tolist(),
-        "expected_rewards": rewards.tolist(),
-    }

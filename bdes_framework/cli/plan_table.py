@@ -6,8 +6,10 @@ from rich.table import Table
 from rich.text import Text
 
 from bdes_framework._internal.text import counted
+from bdes_framework.cli.lift_table import show_lift
 from bdes_framework.cli.options import print_facts
 from bdes_framework.model.decision_table import DecisionTable
+from bdes_framework.planning.lift import Lift
 
 _MOST_ROWS = 40
 
@@ -21,8 +23,8 @@ def continuation_of(leave: float | None, visits: float | None) -> float:
     return 1.0 - 1.0 / visits if visits is not None else 0.0
 
 
-def show_table(console: Console, table: DecisionTable) -> None:
-    """Print a decision table: the answer first, then what it earns."""
+def show_table(console: Console, table: DecisionTable, lift: Lift) -> None:
+    """Print a decision table: the answer first, then what it earns, and more than others."""
     rows = Table(pad_edge=False, box=None, header_style="bold")
     for heading in ("State", "Show", "r", "b"):
         rows.add_column(heading, justify="right" if heading in "rb" else "left")
@@ -44,6 +46,7 @@ def show_table(console: Console, table: DecisionTable) -> None:
         "visits": f"{visits} of a user on average; after each, {1 / table.visits:.4g} leave",
     }
     print_facts(console, facts.items())
+    show_lift(console, lift)
 
 
 def _states(start: float, end: float, table: DecisionTable) -> str:

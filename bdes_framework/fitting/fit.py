@@ -7,27 +7,33 @@ steps are enough. As it may have several modes in ``lam``, scoring starts from r
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from attrs import evolve, frozen
 from scipy.special import logit
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.text import quoted
 from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import InvalidValueError
+from bdes_framework.fitting.clustered import clustered_covariance
+from bdes_framework.fitting.drift import Drift, fit_drift
 from bdes_framework.fitting.fisher_scoring import PosteriorPoint
 from bdes_framework.fitting.fit_warnings import fit_warnings
 from bdes_framework.fitting.goodness import check_fit
 from bdes_framework.fitting.intervals import intervals, widen_by_profiles
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.log_posterior import climb, objective_at, point_at, without_flat_prior
+from bdes_framework.fitting.multiplier import fit_multiplier
 from bdes_framework.fitting.parametrisation import UNKNOWN_RATE, Coordinates, RatePrediction
-from bdes_framework.fitting.result import Fit, ModelScore
+from bdes_framework.fitting.result import Fit, ModelScore, natural_covariance
 from bdes_framework.model.instance import Instance, as_rate
 from bdes_framework.model.schedule import Schedule
 
 Playable: TypeAlias = Sequence[int] | IntArray | Schedule
+
+Users: TypeAlias = Literal["alike", "clustered", "multiplier"]
 
 _TOLERANCE = 1e-6
 """Scoring ends when the next step is shorter than a thousandth of a standard deviation."""
@@ -44,7 +50,13 @@ _SECOND_KEPT = 2
 
 
 @one_thread()
-def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None = 1.0) -> Fit:
+def fit(
+    log: Log,
+    *,
+    lam: float | RatePrediction | None = None,
+    q0: float | None = 1.0,
+    users: Users = "alike",
+) -> Fit:
     """Estimate ``r``, ``b`` and ``lam`` from every row of a log.
 
     Parameters
@@ -57,6 +69,12 @@ def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None
         The state at which each sequence begins. None if it is unknown but the same for all:
         then states are measured in units of it, so that the fit has ``q0 = 1`` and ``b`` may
         exceed 1. (``(c*r, b/c, q0/c)`` is the same problem for every c.)
+    users : Literal["alike", "clustered", "multiplier"]
+        What is assumed of users, the log's sequences. ``"alike"``: rows are independent.
+        ``"clustered"``: the rewards of one user may go together, for whatever reason; estimates
+        are the same, errors, intervals and draws are clustered by user. ``"multiplier"``: each
+        has a factor on r of their own, log-normal with mean 1; its spread is estimated too.
+        Comparisons with other models and the check of the fit are those of users who are alike.
 
     Returns
     -------
@@ -96,9 +114,13 @@ def fit(log: Log, *, lam: float | RatePrediction | None = None, q0: float | None
     rate = lam if isinstance(lam, RatePrediction) else UNKNOWN_RATE if lam is None else as_rate(lam)
     start = 1.0 if q0 is None else Instance([0.0], [0.0], 0.0, q0).q0
     pulls, _ = log.totals()
+    if not pulls.any():
+        raise InvalidValueError("no reward of the log is known")
     coordinates = Coordinates(log.n_arms, rate, start, q0 is not None, pulls > 0)
     mode = _search(log, coordinates)
-    return _make_fit(log, coordinates, mode, _most_likely(log, coordinates, mode))
+    if users not in get_args(Users):
+        raise InvalidValueError(f"users must be one of {get_args(Users)}, got {quoted(users)}")
+    return _make_fit(log, coordinates, mode, _most_likely(log, coordinates, mode), users)
 
 
 @frozen
@@ -194,8 +216,8 @@ def _starts(log: Log, coordinates: Coordinates) -> Iterator[tuple[FloatArray, in
         rates.append(rates[-1] / 10)
     for rate in [coordinates.lam.lam, *rates]:
         theta[-1] = logit(rate)
-        n_rows = max(_MIN_ROWS, 500 * log.n_arms, int(min(100 / float(rate), _MAX_FIRST_ROWS)))
-        yield theta.copy(), n_rows
+        n_known = max(_MIN_ROWS, 500 * log.n_arms, int(min(100 / float(rate), _MAX_FIRST_ROWS)))
+        yield theta.copy(), n_known * log.n_rows // int(pulls.sum())
 
 
 def _distinct(thetas: list[FloatArray]) -> list[FloatArray]:
@@ -233,47 +255,117 @@ def _most_likely(log: Log, coordinates: Coordinates, mode: PosteriorPoint) -> Po
 
 
 def _make_fit(
-    log: Log, coordinates: Coordinates, mode: PosteriorPoint, most_likely: PosteriorPoint
+    log: Log,
+    coordinates: Coordinates,
+    mode: PosteriorPoint,
+    most_likely: PosteriorPoint,
+    users: Users,
 ) -> Fit:
     n, theta = log.n_arms, mode.theta
     instance, slopes = coordinates.instance(theta), coordinates.jacobian(theta)
-    deviations = _root_of_inverse(mode.precision)
-    covariance: FloatArray = deviations @ deviations.T
-    inner = slopes @ covariance @ slopes.T
-    natural = np.zeros((2 * n + 1, 2 * n + 1))  # with zeros for a lam that is known
-    natural[: theta.size, : theta.size] = inner
-    ends = intervals(coordinates, theta, np.sqrt(np.diag(inner)))
-    widen_by_profiles(ends, log, coordinates, mode, covariance)
+    alike = _root_of_inverse(mode.precision)
+    covariance: FloatArray = alike @ alike.T
+    inner = natural_covariance(coordinates, theta, alike)[: theta.size, : theta.size]
     step = slopes @ covariance @ without_flat_prior(mode, coordinates).score
     goodness, states = check_fit(log, instance, inner, step)
-    played = int(coordinates.played.sum())
-    n_parameters = 2 * played + coordinates.size - 2 * n
-    evolving = ModelScore(most_likely.log_likelihood, n_parameters, log.n_rows)
-    stationary = ModelScore(_stationary(log), played, log.n_rows)
+    estimates = _estimates(log, coordinates, mode, alike, users)
+    ends = estimates.ends
+    plays, n_known = log.plays(), int(log.totals()[0].sum())
+    of_r, of_b = int(coordinates.played.sum()), int((plays > 0).sum())
+    n_parameters = of_r + of_b + coordinates.size - 2 * n
+    evolving = ModelScore(most_likely.log_likelihood, n_parameters, n_known)
+    stationary = ModelScore(_stationary(log), of_r, n_known)
     warnings = [*fit_warnings(log, coordinates, theta, covariance, ends, states, goodness)]
-    more = evolving.bic - stationary.bic
-    if more >= 0:
-        but = ", though AIC prefers the one with it" if evolving.aic < stationary.aic else ""
-        warnings.append(
-            f"BIC prefers the model without a state, by {more:,.1f}{but}: the log gives no clear"
-            " reason to believe in one"
-        )
+    drift = _fit_drift(log, coordinates)
+    moves = (plays > 0).any() and drift.instance.lam > 0
+    n_drift = of_r + int(moves) + coordinates.size - 2 * n
+    drifting = ModelScore(drift.log_likelihood, n_drift, n_known)
+    warnings += _about_models(evolving, stationary, drifting)
     return Fit(
-        instance=instance,
+        instance=coordinates.instance(estimates.centre),
         names=log.names,
-        pulls=log.totals()[0],
-        covariance=natural,
+        pulls=plays,
+        n_sequences=log.n_sequences,
+        covariance=natural_covariance(coordinates, estimates.centre, estimates.deviations),
         r_interval=ends[:n],
         b_interval=ends[n : 2 * n],
         lam_interval=(float(ends[-1, 0]), float(ends[-1, 1])),
         evolving=evolving,
         stationary=stationary,
+        drifting=drifting,
+        drift=drift.instance,
         goodness=goodness,
         warnings=tuple(warnings),
         coordinates=coordinates,
-        centre=theta,
-        deviations=deviations,
+        centre=estimates.centre,
+        deviations=estimates.deviations,
+        spread=estimates.spread,
+        spread_interval=estimates.spread_interval,
     )
+
+
+class _Estimates(NamedTuple):
+    """The normal posterior of a fit and the intervals that it leads to."""
+
+    centre: FloatArray
+    deviations: FloatArray
+    ends: FloatArray
+    spread: float | None = None
+    spread_interval: tuple[float, float] | None = None
+
+
+def _estimates(
+    log: Log, coordinates: Coordinates, mode: PosteriorPoint, alike: FloatArray, users: Users
+) -> _Estimates:
+    """Return what is estimated under what is assumed of users; ``alike`` are their deviations."""
+    theta, deviations = mode.theta, alike
+    if users == "multiplier":
+        found = fit_multiplier(log, coordinates, mode)
+        theta = found.theta
+        # The covariance of all but the spread: the leading triangle of the whole one's root.
+        deviations = _root_of_inverse(found.precision)[:-1, :-1]
+        deviations = np.ascontiguousarray(deviations)
+        ends = _plain_intervals(coordinates, theta, deviations)
+        return _Estimates(theta, deviations, ends, found.sigma, found.sigma_interval)
+    if users == "clustered":
+        sandwich = clustered_covariance(log, coordinates, mode, alike @ alike.T)
+        deviations = _triangular(_root(sandwich))
+    ends = _plain_intervals(coordinates, theta, deviations)
+    widen_by_profiles(ends, log, coordinates, mode, alike @ alike.T)
+    return _Estimates(theta, deviations, ends)
+
+
+def _plain_intervals(
+    coordinates: Coordinates, theta: FloatArray, deviations: FloatArray
+) -> FloatArray:
+    natural = natural_covariance(coordinates, theta, deviations)
+    return intervals(coordinates, theta, np.sqrt(np.diag(natural)[: theta.size]))
+
+
+def _fit_drift(log: Log, coordinates: Coordinates) -> Drift:
+    free = isinstance(coordinates.lam, RatePrediction)
+    lam = None if free else coordinates.instance(np.zeros(coordinates.size)).lam
+    return fit_drift(log, lam, coordinates.q0, coordinates.bounded)
+
+
+def _about_models(
+    evolving: ModelScore, stationary: ModelScore, drifting: ModelScore
+) -> Iterator[str]:
+    """Warn if BIC prefers a simpler model."""
+    more = evolving.bic - stationary.bic
+    if more >= 0:
+        but = ", though AIC prefers the one with it" if evolving.aic < stationary.aic else ""
+        yield (
+            f"BIC prefers the model without a state, by {more:,.1f}{but}: the log gives no clear"
+            " reason to believe in one"
+        )
+    more = evolving.bic - drifting.bic
+    if more >= 0 and drifting.bic < stationary.bic:
+        but = ", though AIC prefers one for each" if evolving.aic < drifting.aic else ""
+        yield (
+            f"BIC prefers one end state for all arms, by {more:,.1f}{but}: responsiveness drifts,"
+            " but the log gives no clear reason to believe that it matters what is shown"
+        )
 
 
 def _root_of_inverse(precision: FloatArray) -> FloatArray:
@@ -283,10 +375,22 @@ def _root_of_inverse(precision: FloatArray) -> FloatArray:
     """
     eigenvalues, vectors = np.linalg.eigh(precision)
     least = max(1e-8, eigenvalues.size * float(np.finfo(float).eps * eigenvalues[-1]))
-    root = vectors / np.sqrt(np.maximum(eigenvalues, least))
+    return _triangular(vectors / np.sqrt(np.maximum(eigenvalues, least)))
+
+
+def _root(covariance: FloatArray) -> FloatArray:
+    """Return a root of a covariance, without negative variances by rounding."""
+    scale = np.sqrt(np.diag(covariance))
+    eigenvalues, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+    root: FloatArray = scale[:, None] * vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+    return root
+
+
+def _triangular(root: FloatArray) -> FloatArray:
+    """Return the lower triangle with the same product, and a positive diagonal."""
     upper = np.linalg.qr(root.T, mode="r")
-    triangular: FloatArray = (upper * np.sign(np.diag(upper))[:, None]).T
-    return triangular
+    # In rows, as one that is read from a file: products depend on it in their last bits.
+    return np.ascontiguousarray((upper * np.sign(np.diag(upper))[:, None]).T)
 
 
 def _stationary(log: Log) -> float:

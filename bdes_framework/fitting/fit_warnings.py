@@ -39,7 +39,7 @@ def fit_warnings(
     goodness: GoodnessOfFit,
 ) -> Iterator[str]:
     """Yield warnings; ``covariance`` is that of ``theta``, ``ends`` the intervals of r, b, lam."""
-    n, never = log.n_arms, ~coordinates.played
+    n, never = log.n_arms, log.plays() == 0
     if goodness.p_value < SIGNIFICANT:
         yield (
             f"the model does not describe the log (p = {goodness.p_value:.2g}): no figure here can"
@@ -53,6 +53,9 @@ def fit_warnings(
         )
     if never.any():
         yield f"never played, so nothing is known of {_arms(log, never)}"
+    unpaid = ~coordinates.played & ~never
+    if unpaid.any():
+        yield f"played, but no reward is known of {_arms(log, unpaid)}"
     yield from _about_rewards(log)
     errors = np.sqrt(np.diag(covariance))
     prior_errors = 1 / np.sqrt(coordinates.prior_precision(theta))

@@ -79,7 +79,7 @@ class GoodnessOfFit:
 
 @frozen
 class States:
-    """How much the fitted state varied over the rows of a log."""
+    """How much the fitted state varied over the rows of a log with known rewards."""
 
     mean: float
     deviation: float
@@ -101,14 +101,14 @@ def check_fit(
     _sum_fine_bins(log.arms, log.rewards, log.starts, *at, memory, sums, slopes)
     # Neighbouring fine bins are joined into bins of about equally many rows.
     sums, slopes = sums[sums[:, 0] > 0], slopes[sums[:, 0] > 0]
-    before = np.cumsum(sums[:, 0]) - sums[:, 0]
-    wanted = np.minimum(before * N_BINS // log.n_rows, N_BINS - 1)
+    counts, n_rows = sums[:, 0], float(sums[:, 0].sum())
+    wanted = np.minimum((np.cumsum(counts) - counts) * N_BINS // n_rows, N_BINS - 1)
     _, firsts = np.unique(wanted, return_index=True)
     sums = np.add.reduceat(sums, firsts)
     rows, predicted, observed, variance, impossible, states, squares = sums.T
     slopes = np.add.reduceat(slopes, firsts)[:, : step.size]
-    mean = float(states.sum()) / log.n_rows
-    deviation = math.sqrt(max(0.0, float(squares.sum()) / log.n_rows - mean**2))
+    mean = float(states.sum()) / n_rows
+    deviation = math.sqrt(max(0.0, float(squares.sum()) / n_rows - mean**2))
     differences = observed - predicted - slopes @ step
     statistic, freedom = _chi_square(differences, variance, slopes, covariance)
     p_value = chi_square_tail(statistic, freedom)
@@ -167,6 +167,8 @@ def _sum_fine_bins(
 ) -> None:
     """Sum, over the rows of each fine bin of the predicted logit, what a check needs.
 
+    Rows whose reward is not known are left out.
+
     ``sums`` has columns for rows, predictions, rewards, variances, impossible rewards, states and
     squared states; ``slopes`` are those of the predictions.
     """
@@ -178,20 +180,21 @@ def _sum_fine_bins(
             restart_slopes(d)
             q = q0
         arm = arms[t]
-        mu = paying_probability(r[arm], q)
-        share = (math.log(mu / (1.0 - mu)) / _LOGIT_RANGE + 1.0) / 2.0
-        place = min(max(int(share * _N_FINE_BINS), 0), _N_FINE_BINS - 1)
-        sums[place, 0] += 1.0
-        sums[place, 1] += mu
-        sums[place, 2] += rewards[t]
-        sums[place, 3] += mu * (1.0 - mu)
-        if rewards[t] == 1 and r[arm] * q < MIN_PROBABILITY:
-            sums[place, 4] += 1.0
-        sums[place, 5] += q
-        sums[place, 6] += q * q
-        slopes[place, arm] += q
-        for j in range(n):
-            slopes[place, n_arms + j] += r[arm] * d[j]
+        if rewards[t] >= 0:
+            mu = paying_probability(r[arm], q)
+            share = (math.log(mu / (1.0 - mu)) / _LOGIT_RANGE + 1.0) / 2.0
+            place = min(max(int(share * _N_FINE_BINS), 0), _N_FINE_BINS - 1)
+            sums[place, 0] += 1.0
+            sums[place, 1] += mu
+            sums[place, 2] += rewards[t]
+            sums[place, 3] += mu * (1.0 - mu)
+            if rewards[t] == 1 and r[arm] * q < MIN_PROBABILITY:
+                sums[place, 4] += 1.0
+            sums[place, 5] += q
+            sums[place, 6] += q * q
+            slopes[place, arm] += q
+            for j in range(n):
+                slopes[place, n_arms + j] += r[arm] * d[j]
         change = b[arm] - q
         move_slopes(d, arm, lam, change)
         q = q + lam * change

@@ -1,8 +1,9 @@
 """The likelihood of a log of pulls: its value, its gradient and its Fisher information.
 
 Given (b, lam, q0) the state is a known function of the arms pulled, so the probability of a
-reward is known too, for every pull: ``mu = r[I] * q``. One sweep over the rows carries the
-state together with its derivatives:
+reward is known too, for every pull: ``mu = r[I] * q``. A row whose reward is not known moves the
+state as any other does, and adds nothing else. One sweep over the rows carries the state together
+with its derivatives:
 
 - ``w[j] = dq/db[j]``, which goes to ``(1 - lam) * w[j] + lam * [I == j]``;
 - ``dq/dlam``, which goes to ``(1 - lam) * dq/dlam + b[I] - q``;
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
-from bdes_framework.fitting.log import checked_rows
+from bdes_framework.fitting.log import checked_rewards, checked_rows
 from bdes_framework.model.compiling import compiled
 from bdes_framework.model.instance import Instance
 
@@ -43,11 +44,10 @@ AnyIntArray: TypeAlias = NDArray[np.signedinteger[Any]]
 """Arms, as 16, 32 or 64-bit integers: a log of many rows is kept small."""
 
 AnyRewards: TypeAlias = NDArray[np.signedinteger[Any] | np.floating[Any]]
-"""Rewards in [0, 1], as integers or floats."""
+"""Rewards in [0, 1], as integers or floats; NaN, or a number below 0, where one is not known."""
 
 _SWEPT = [np.dtype(f"={kind}") for kind in ("i1", "i2", "i4", "i8", "f4", "f8")]
 """What sweeps are compiled for; other numbers are converted."""
-_Rows: TypeAlias = Sequence[float] | NDArray[Any]
 
 
 class Likelihood(NamedTuple):
@@ -87,7 +87,7 @@ def likelihood_of(
         The parameters to judge.
     arms, rewards : Sequence[float] | NDArray, n numbers each
         Which arm each row pulled, and what it paid, 0 or 1. (A reward in between counts as a
-        success of that weight.)
+        success of that weight.) NaN, or what a log has for it, where it is not known.
     starts : Sequence[int] | IntArray | None
         Rows at which a new sequence begins, back at state ``q0``: increasing. Row 0 is a
         start anyway, unless ``state`` is given.
@@ -102,12 +102,13 @@ def likelihood_of(
     >>> round(found.value, 6) == round(math.log(0.5) + math.log(1 - 0.5 * 0.75), 6)
     True
     """
-    played = _swept_rows("arms", arms, "iu", instance.n_arms - 1)
-    paid = _swept_rows("rewards", rewards, "biuf", 1)
+    played = _swept(checked_rows("arms", arms, "iu", instance.n_arms - 1))
+    paid = _swept(checked_rewards(rewards))
     if played.size != paid.size:
         sizes = f"{paid.size} for {played.size}"
         raise InvalidValueError(f"need one reward per arm pulled, got {sizes}")
-    begins = _swept_rows("starts", () if starts is None else starts, "iu", played.size - 1)
+    given = () if starts is None else starts
+    begins = checked_rows("starts", given, "iu", played.size - 1)
     if (np.diff(begins) <= 0).any():
         raise InvalidValueError(f"starts must increase, got {quoted(starts)}")
     form = (getattr(state, "shape", None), getattr(state, "dtype", None))
@@ -135,9 +136,8 @@ def sweep_likelihood(
     return Likelihood(value, score, information)
 
 
-def _swept_rows(what: str, values: _Rows, kinds: str, largest: float) -> NDArray[Any]:
-    """Return checked numbers of a dtype that sweeps are compiled for: a sweep checks nothing."""
-    array = checked_rows(what, values, kinds, largest)
+def _swept(array: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers of a dtype that sweeps are compiled for."""
     if array.dtype in _SWEPT:
         return array
     return array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
@@ -210,7 +210,7 @@ def sweep_log_likelihood(
         mu = paying_probability(r[arm], q)
         if y == 0.0 or y == 1.0:
             product *= mu if y == 1.0 else 1.0 - mu
-        else:
+        elif y >= 0.0:
             total += _of_fraction(mu, y)
         if t % _ROWS_AT_ONCE == _ROWS_AT_ONCE - 1:
             total += math.log(product)
@@ -260,7 +260,8 @@ def sweep_log_likelihoods(
                 q[i] = q[i] + lam[i] * (b[arm, i] - q[i])
         else:
             for i in range(q.size):
-                totals[i] += _of_fraction(paying_probability(r[arm, i], q[i]), y)
+                if y >= 0.0:
+                    totals[i] += _of_fraction(paying_probability(r[arm, i], q[i]), y)
                 q[i] = q[i] + lam[i] * (b[arm, i] - q[i])
         if t % _ROWS_AT_ONCE == _ROWS_AT_ONCE - 1:
             for i in range(q.size):
@@ -305,11 +306,13 @@ def sweep_information(
         y = float(rewards[t])
         pays = r[arm]
         mu = paying_probability(pays, q)
+        weight = 1.0 / (mu * (1.0 - mu))
         if y == 0.0 or y == 1.0:
             product *= mu if y == 1.0 else 1.0 - mu
-        else:
+        elif y >= 0.0:
             total += _of_fraction(mu, y)
-        weight = 1.0 / (mu * (1.0 - mu))
+        else:  # not known
+            y, weight = mu, 0.0
         pull = (y - mu) * weight
         of_r[arm] += pull * q
         rr[arm] += weight * q * q

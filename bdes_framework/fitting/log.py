@@ -4,14 +4,14 @@ One sequence, or many independent ones (users), each with a state of its own tha
 the same ``q0``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
-from bdes_framework._internal.arrays import IntArray, holds_booleans
+from bdes_framework._internal.arrays import FloatArray, IntArray, holds_booleans
 from bdes_framework._internal.display import shown_fields, shown_names
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     import polars
 
 
+UNKNOWN_REWARD = -128
+"""How a :class:`Log` keeps a reward that is not known: no file means something else by it."""
+_MAX_STRATUM = np.iinfo(np.int32).max
 _BLOCK = 1 << 20
 
 Rows: TypeAlias = Sequence[int] | NDArray[Any]
+Numbers: TypeAlias = Sequence[float] | NDArray[Any]
 _Number = TypeVar("_Number", bound=np.generic)
 
 
@@ -63,6 +67,24 @@ def checked_rows(
     return array
 
 
+def checked_rewards(values: object, whole: bool = False) -> NDArray[Any]:
+    """Return one reward per row, from 0 to 1, or raise, naming the first bad row.
+
+    Rewards that are not known, NaN or :data:`UNKNOWN_REWARD` as int8, stay what they are.
+    """
+    array = _as_array(values)
+    if array.ndim == 1 and array.dtype.kind == "f":
+        unknown = np.isnan(array)
+    elif array.ndim == 1 and array.dtype == np.int8:
+        unknown = array == UNKNOWN_REWARD
+    else:
+        return checked_rows("rewards", values, "biuf", 1, whole)
+    if not unknown.any():
+        return checked_rows("rewards", values, "biuf", 1, whole)
+    checked_rows("rewards", np.where(unknown, np.zeros(1, array.dtype), array), "if", 1, whole)
+    return array
+
+
 def _own(array: NDArray[Any], dtype: type[_Number]) -> NDArray[_Number]:
     """Return rows that nobody can change any more: sweeps do not check them again.
 
@@ -80,8 +102,27 @@ def _as_arms(values: Rows) -> NDArray[np.int32]:
     return _own(checked_rows(what, values, "biuf", MAX_LOG_ARMS - 1, whole=True), np.int32)
 
 
-def _as_rewards(values: Rows) -> NDArray[np.int8]:
-    return _own(checked_rows("rewards", values, "biuf", 1, whole=True), np.int8)
+def _as_rewards(values: Numbers) -> NDArray[np.int8]:
+    array = checked_rewards(values, whole=True)
+    if array.dtype.kind == "f":
+        array = np.where(np.isnan(array), UNKNOWN_REWARD, array)
+    return _own(array, np.int8)
+
+
+def _as_propensities(values: Numbers | None) -> FloatArray | None:
+    if values is None:
+        return None
+    array = checked_rows("propensities", values, "iuf", 1)
+    if array.size and array.min() == 0:
+        row = int(np.argmin(array))
+        raise InvalidValueError(f"propensities, row {row}: expected a number above 0, got 0")
+    return _own(array, np.float64)
+
+
+def _as_strata(values: Rows | None) -> NDArray[np.int32] | None:
+    if values is None:
+        return None
+    return _own(checked_rows("strata", values, "biuf", _MAX_STRATUM, whole=True), np.int32)
 
 
 def _as_starts(values: Rows | None) -> IntArray:
@@ -102,20 +143,26 @@ def _as_names(values: Iterable[str] | None) -> tuple[str, ...]:
 
 @frozen(eq=False)
 class Log:
-    """Arms and 0-or-1 rewards, in the order they happened.
+    """Arms and 0-or-1 rewards, in the order they happened; some rewards may not be known.
 
     Parameters
     ----------
     arms : IntArray, shape (n,)
         The arm of each row, counted from 0.
     rewards : NDArray, shape (n,)
-        What it paid: 0 or 1.
+        What it paid: 0 or 1, or NaN where that is not known; then the row still moves the state.
+        Kept as int8, with ``UNKNOWN_REWARD``, which is -128, for NaN.
     starts : IntArray | None
         The rows at which sequences begin: the first is 0, and they increase. By default the
         whole log is one sequence.
     names : Iterable[str] | None
         What the arms are called; by default their numbers. There may be arms that were
         never played.
+    propensities : FloatArray | None, shape (n,)
+        How probable it was that the arm of each row was chosen: above 0, and at most 1.
+    strata : NDArray | None, shape (n,)
+        Groups of rows, as whole numbers from 0, within which any arm might have been chosen as
+        well: times of day, for example.
 
     Examples
     --------
@@ -124,20 +171,26 @@ class Log:
     (4, 2, 2)
     >>> log
     Log(n_rows=4, n_sequences=2, n_arms=2, names=[loud, calm])
+    >>> Log([0, 1, 0], [1, float("nan"), 0]).known.tolist()
+    [True, False, True]
     """
 
     arms: NDArray[np.int32] = field(converter=_as_arms)
     rewards: NDArray[np.int8] = field(converter=_as_rewards)
     starts: IntArray = field(default=None, converter=_as_starts)
     names: tuple[str, ...] = field(default=None, converter=_as_names)
+    propensities: FloatArray | None = field(default=None, converter=_as_propensities)
+    strata: NDArray[np.int32] | None = field(default=None, converter=_as_strata)
 
     def __attrs_post_init__(self) -> None:
         if not self.arms.size:
             raise InvalidValueError("the log has no rows")
-        if self.arms.size != self.rewards.size:
-            raise InvalidValueError(
-                f"need one reward per row, got {self.rewards.size} for {self.arms.size}"
-            )
+        of_rows = {"reward": self.rewards, "propensity": self.propensities, "stratum": self.strata}
+        for what, values in of_rows.items():
+            if values is not None and self.arms.size != values.size:
+                raise InvalidValueError(
+                    f"need one {what} per row, got {values.size} for {self.arms.size}"
+                )
         last = int(self.arms.max())
         if not self.names:
             object.__setattr__(self, "names", tuple(map(str, range(last + 1))))
@@ -153,7 +206,13 @@ class Log:
 
     @classmethod
     def of_users(
-        cls, users: ArrayLike, arms: Rows, rewards: Rows, names: Iterable[str] | None = None
+        cls,
+        users: ArrayLike,
+        arms: Rows,
+        rewards: Numbers,
+        names: Iterable[str] | None = None,
+        propensities: Numbers | None = None,
+        strata: Rows | None = None,
     ) -> "Log":
         """Return the log of several users, whose rows stand together and in order.
 
@@ -178,7 +237,7 @@ class Log:
                 seen.add(user)
         except TypeError:
             raise InvalidValueError("users must be numbers or text") from None
-        return cls(played, rewards, starts, names)
+        return cls(played, rewards, starts, names, propensities, strata)
 
     @classmethod
     def from_frame(
@@ -216,16 +275,14 @@ class Log:
 
     def __reduce__(self) -> tuple[type["Log"], tuple[object, ...]]:
         """Go through the checks again: arrays from a pickle can be written to."""
-        return Log, (self.arms, self.rewards, self.starts, self.names)
+        rows = (self.arms, self.rewards, self.starts, self.names)
+        return Log, (*rows, self.propensities, self.strata)
 
     def __repr__(self) -> str:
-        return shown_fields(
-            "Log",
-            n_rows=self.n_rows,
-            n_sequences=self.n_sequences,
-            n_arms=self.n_arms,
-            names=shown_names(self.names),
-        )
+        shown = {"n_rows": self.n_rows, "n_sequences": self.n_sequences, "n_arms": self.n_arms}
+        if unknown := self.n_unknown:
+            shown["n_unknown"] = unknown
+        return shown_fields("Log", **shown, names=shown_names(self.names))
 
     @property
     def n_arms(self) -> int:
@@ -238,6 +295,16 @@ class Log:
         return self.arms.size
 
     @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which rows have a reward that is known, shape (n,)."""
+        return self.rewards >= 0
+
+    @property
+    def n_unknown(self) -> int:
+        """How many rewards are not known."""
+        return sum(int((part < 0).sum()) for part in _blocks(self.rewards))
+
+    @property
     def n_sequences(self) -> int:
         """How many independent sequences there are."""
         return self.starts.size
@@ -247,12 +314,21 @@ class Log:
         """How many rows the longest sequence has."""
         return int(np.diff(self.starts, append=self.n_rows).max())
 
+    def plays(self) -> IntArray:
+        """Return how often each arm was played, whether its reward is known or not: shape (K,)."""
+        plays = np.zeros(self.n_arms, np.int64)
+        for arms in _blocks(self.arms):
+            plays += np.bincount(arms, minlength=self.n_arms)
+        return plays
+
     def totals(self) -> tuple[IntArray, IntArray]:
-        """Return how often each arm was played, and how often it paid: shape (K,) each."""
+        """Return how often each arm was played, and how often it paid: shape (K,) each.
+
+        Rows whose reward is not known do not count.
+        """
         pulls, paid = np.zeros(self.n_arms, np.int64), np.zeros(self.n_arms, np.int64)
-        for begin in range(0, self.n_rows, _BLOCK):
-            arms, rewards = self.arms[begin : begin + _BLOCK], self.rewards[begin : begin + _BLOCK]
-            pulls += np.bincount(arms, minlength=self.n_arms)
+        for arms, rewards in zip(_blocks(self.arms), _blocks(self.rewards), strict=True):
+            pulls += np.bincount(arms[rewards >= 0], minlength=self.n_arms)
             paid += np.bincount(arms[rewards == 1], minlength=self.n_arms)
         return pulls, paid
 
@@ -261,4 +337,14 @@ class Log:
         if n_rows >= self.n_rows:
             return self
         starts = self.starts[: int(np.searchsorted(self.starts, n_rows))]
-        return Log(self.arms[:n_rows], self.rewards[:n_rows], starts, self.names)
+        optional = [
+            None if values is None else values[:n_rows]
+            for values in (self.propensities, self.strata)
+        ]
+        return Log(self.arms[:n_rows], self.rewards[:n_rows], starts, self.names, *optional)
+
+
+def _blocks(rows: NDArray[_Number]) -> Iterator[NDArray[_Number]]:
+    """Yield rows in parts: what is computed of a whole log would not fit in memory."""
+    for begin in range(0, rows.size, _BLOCK):
+        yield rows[begin : begin + _BLOCK]

@@ -87,7 +87,7 @@ class Coordinates:
     bounded : bool
         Whether ``b`` is known to be at most 1: so it is where q0 is known.
     played : BoolArray, shape (K,)
-        Which arms the log has seen.
+        Which arms the log has rewards of.
     """
 
     n_arms: int

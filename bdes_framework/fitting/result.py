@@ -15,7 +15,7 @@ from bdes_framework._internal.display import (
     shown_numbers,
 )
 from bdes_framework._internal.numbers import as_integer
-from bdes_framework._internal.text import ascii_controls, one_line
+from bdes_framework._internal.text import ascii_controls, counted, one_line
 from bdes_framework.fitting.fit_warnings import MAX_USEFUL_FACTOR
 from bdes_framework.fitting.goodness import SIGNIFICANT, GoodnessOfFit
 from bdes_framework.fitting.parametrisation import Coordinates
@@ -35,7 +35,7 @@ class ModelScore:
         The largest the model's likelihood gets. The estimates of a fit are a posterior's mode,
         where it is a little less.
     n_parameters, n_rows : int
-        What AIC and BIC charge for.
+        What AIC and BIC charge for: rows whose reward is known.
     """
 
     log_likelihood: float
@@ -81,7 +81,9 @@ class Fit:
     names : tuple[str, ...]
         What the arms are called.
     pulls : IntArray, shape (K,)
-        How often each arm was played.
+        How often each arm was played, whether its reward is known or not.
+    n_sequences : int
+        How many sequences the log had.
     covariance : FloatArray, shape (2K+1, 2K+1)
         Of the estimates of r, b and lam, in this order; a known lam has zeros. Where an
         arm has few successes or failures, it says less than the intervals.
@@ -92,6 +94,11 @@ class Fit:
         Twice the same number if lam is known.
     evolving, stationary : ModelScore
         This model, and the one without a state, in which every arm pays its mean.
+    drifting : ModelScore
+        The model of a drift: one end state for all arms, so that responsiveness moves with time,
+        whatever is shown.
+    drift : Instance
+        The most likely one.
     goodness : GoodnessOfFit
         Predictions against rewards, by bins.
     warnings : tuple[str, ...]
@@ -100,29 +107,39 @@ class Fit:
         Those of the normal posterior that intervals and draws come from.
     centre, deviations : FloatArray
         The mean of that posterior, and a square root of its covariance.
+    spread : float | None
+        By how much users differ: the standard deviation of the logarithm of a user's factor on r;
+        None unless users have one.
+    spread_interval : tuple[float, float] | None
+        Its 95 % interval.
     """
 
     instance: Instance
     names: tuple[str, ...]
     pulls: IntArray
+    n_sequences: int
     covariance: FloatArray
     r_interval: FloatArray
     b_interval: FloatArray
     lam_interval: tuple[float, float]
     evolving: ModelScore
     stationary: ModelScore
+    drifting: ModelScore
+    drift: Instance
     goodness: GoodnessOfFit
     warnings: tuple[str, ...]
     coordinates: Coordinates = field(repr=False)
     centre: FloatArray = field(repr=False)
     deviations: FloatArray = field(repr=False)
+    spread: float | None = None
+    spread_interval: tuple[float, float] | None = None
 
     def __repr__(self) -> str:
         low, high = self.lam_interval
         rate = f"{self.instance.lam:.4g}"
         return shown_fields(
             "Fit",
-            n_rows=self.evolving.n_rows,
+            n_rows=int(self.pulls.sum()),
             names=shown_names(self.names),
             r=shown_numbers(self.instance.r),
             b=shown_numbers(self.instance.b),
@@ -132,7 +149,7 @@ class Fit:
         )
 
     def _repr_html_(self) -> str:
-        facts = [("rows", f"{self.evolving.n_rows:,}"), *self.facts()]
+        facts = [("rows", self.rows_text()), *self.facts()]
         facts += [("warning", warning) for warning in self.warnings]
         return html_facts("Fit", facts) + html_table(ARM_HEADINGS, list(self.arm_texts()))
 
@@ -141,7 +158,7 @@ class Fit:
 
         Typing ``fit(log).summary()`` shows it; ``str`` of it is the text.
         """
-        facts = [("rows", f"{self.evolving.n_rows:,}"), *self.facts()]
+        facts = [("rows", self.rows_text()), *self.facts()]
         rows = [list(ARM_HEADINGS), *map(list, self.arm_texts())]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [f"{name:16}  {value}" for name, value in facts]
@@ -152,18 +169,37 @@ class Fit:
         lines += [ascii_controls(f"warning: {warning}") for warning in self.warnings]
         return Summary("\n".join(lines))
 
+    @property
+    def n_unknown(self) -> int:
+        """How many rewards of the log were not known."""
+        return int(self.pulls.sum()) - self.evolving.n_rows
+
+    def rows_text(self, sequences: str = "") -> str:
+        """Return how many rows the log has, and how many rewards are not known, in words."""
+        unknown = f", {counted(self.n_unknown, 'reward')} not known" if self.n_unknown else ""
+        return f"{int(self.pulls.sum()):,}{sequences}{unknown}"
+
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield what the fit found besides the arms, in words: a name and a text each."""
         low, high = self.lam_interval
         rate = f"{self.instance.lam:.4g}"
         yield "lam", f"{rate}, known" if low == high else f"{rate} ({low:.4g} to {high:.4g})"
-        evolving, stationary = self.evolving, self.stationary
-        yield "log-likelihood", f"{evolving.log_likelihood:z,.1f}"
-        aic, bic = evolving.aic - stationary.aic, evolving.bic - stationary.bic
-        verdict = f"the state explains the log {'better' if bic < 0 else 'no better'}"
-        if (aic < 0) != (bic < 0):
-            verdict = "they disagree on whether the state explains the log better"
-        yield "against no state", f"AIC {aic:+z,.1f}, BIC {bic:+z,.1f}: {verdict}"
+        if self.spread is not None and self.spread_interval is not None:
+            least, most = self.spread_interval
+            yield (
+                "users differ",
+                f"by factors of spread {self.spread:.3g} ({least:.3g} to {most:.3g})",
+            )
+        yield "log-likelihood", f"{self.evolving.log_likelihood:z,.1f}"
+        for name, simpler, claim in (
+            ("against no state", self.stationary, "the state explains the log"),
+            ("against a drift", self.drifting, "what is shown explains the log"),
+        ):
+            aic, bic = self.evolving.aic - simpler.aic, self.evolving.bic - simpler.bic
+            verdict = f"{claim} {'better' if bic < 0 else 'no better'}"
+            if (aic < 0) != (bic < 0):
+                verdict = f"they disagree on whether {claim} better"
+            yield name, f"AIC {aic:+z,.1f}, BIC {bic:+z,.1f}: {verdict}"
         check = self.goodness
         verdict = "no sign of misfit"
         if check.p_value < SIGNIFICANT:
@@ -206,6 +242,19 @@ class Fit:
             at = Instance(r, b, at.lam, min(at.q0 / scale, 1.0))
         r_interval = np.minimum(self.r_interval * scale, 1.0)
         return PlayableArms(at, r_interval, self.b_interval / scale)
+
+
+def natural_covariance(
+    coordinates: Coordinates, centre: FloatArray, deviations: FloatArray
+) -> FloatArray:
+    """Return the covariance of r, b and lam, with zeros for a lam that is known.
+
+    ``deviations`` is a square root of that of the coordinates, around ``centre``.
+    """
+    slopes = coordinates.jacobian(centre)
+    found = np.zeros((2 * coordinates.n_arms + 1, 2 * coordinates.n_arms + 1))
+    found[: centre.size, : centre.size] = slopes @ (deviations @ deviations.T) @ slopes.T
+    return found
 
 
 def _number(value: float) -> str:

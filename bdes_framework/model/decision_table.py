@@ -17,7 +17,7 @@ from attrs import field, frozen
 from bdes_framework._internal.arrays import FloatArray, IntArray, as_arms, holds_booleans
 from bdes_framework._internal.display import MAX_NUMBERS, html_facts, html_table, shown_fields
 from bdes_framework._internal.files import invalid_file, read_json, replace_text
-from bdes_framework._internal.numbers import is_number
+from bdes_framework._internal.numbers import as_integer, is_number
 from bdes_framework._internal.text import did_you_mean, one_line, quoted
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.model.compiling import compiled
@@ -58,6 +58,23 @@ def _look_up(
         elif wrong < 0:
             wrong = i
     return wrong
+
+
+@compiled
+def _follow(
+    starts: FloatArray,
+    arms: IntArray,
+    first: IntArray,
+    scale: float,
+    b: FloatArray,
+    lam: float,
+    q: float,
+    shown: IntArray,
+) -> None:
+    """Write the arms that a user at state ``q`` is shown, one visit after the other."""
+    for t in range(shown.size):
+        shown[t] = arms[_interval(starts, first, scale, q)]
+        q += lam * (b[shown[t]] - q)
 
 
 @compiled
@@ -327,6 +344,14 @@ class DecisionTable:
         table = self.starts, self.arms, self._first, self._scale
         totals = [_earned(*table, at.r, at.b, at.lam, g, q) for q in self._checked(states)]
         return np.array(totals)
+
+    def first_arms(self, n_visits: int) -> IntArray:
+        """Return the arms that a user is shown at the first visits: shape (n_visits,)."""
+        shown = np.empty(as_integer(n_visits, "n_visits", 1), dtype=np.int64)
+        at = self.instance
+        table = self.starts, self.arms, self._first, self._scale
+        _follow(*table, at.b, at.lam, at.q0, shown)
+        return shown
 
     def upper_bounds_at(self, states: Sequence[float] | FloatArray) -> FloatArray:
         """Return what no way to choose arms can exceed from each state on: shape (n,)."""

@@ -1,12 +1,8 @@
 """The interactive charts of the page: definitions, rows packed small, and text alternatives."""
 
-import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
-
-import altair as alt
 
 from bdes_framework.experiment.pooling import HORIZON
 from bdes_framework.report import charts
@@ -24,34 +20,15 @@ from bdes_framework.report.data import (
     loglog_rows,
 )
 from bdes_framework.report.labels import LEAST_OF_LOG, Row, clipped, grouped, place_names
+from bdes_framework.report.packing import Option, Packing, figure_option, file_stem
 from bdes_framework.report.slopes import SlopeFit
 from bdes_framework.report.trajectories import Trajectory
 
 MAX_CURVE_POINTS = 40_000
 MIN_POINTS = 12
-MAX_ALT = 600
 MAX_SETTINGS = 600
 
-Option = dict[str, Any]
-"""One entry of a figure's picker: its label, and the charts it shows."""
-
 Fits = Mapping[tuple[str, str], SlopeFit]
-
-_ZOOM = {
-    "name": "zoom",
-    # The wheel alone scrolls the page, and a finger's drag as well.
-    "select": {
-        "type": "interval",
-        "zoom": "wheel![event.shiftKey]",
-        "translate": "[mousedown, window:mouseup] > window:mousemove!",
-    },
-    "bind": "scales",
-}
-_HOVER = {
-    "name": "hover",
-    "select": {"type": "point", "nearest": True, "on": "pointerover", "clear": "pointerout"},
-}
-"""The point nearest to the pointer is shown, and its values: nobody hits a line."""
 
 _POLICY = ("policy", "policy")
 _DRAWN = ("drawn_low", "drawn_high")
@@ -72,9 +49,7 @@ class Figures:
     def __init__(self, data: RunData, fits: Fits, trajectories: Sequence[Trajectory]) -> None:
         self._data = data
         self._policies = data.policies
-        self._specs: list[dict[str, Any]] = []
-        self._known: dict[str, int] = {}
-        self._strings: dict[str, dict[str, int]] = {}
+        self._packing = Packing()
         n_policies = max(len(self._policies), 1)
         max_settings = MAX_CURVE_POINTS // (MIN_POINTS * n_policies)
         settings = data.settings()[:max_settings]
@@ -94,11 +69,10 @@ class Figures:
         """Return everything as plain JSON."""
         return {
             "figures": self.options,
-            "specs": self._specs,
-            "strings": {name: list(known) for name, known in self._strings.items()},
+            **self._packing.script_data(),
             **self._data.dimensions.script_data(),
             "split": self._data.table.by[0] if self._data.table.by else None,
-            "file": re.sub(r"[^\w-]+", "-", self._data.run.name)[:60].strip("-") or "run",
+            "file": file_stem(self._data.run.name),
             "policies": list(self._policies),
             "leastOfLog": LEAST_OF_LOG,
             "themes": {
@@ -122,7 +96,7 @@ class Figures:
 
     def _across(self, name: str, axis: str, values: Sequence[float], rows: list[Row]) -> Option:
         measure = self._data.measure
-        part = self._part(
+        part = self._packing.part(
             "across",
             lambda: charts.across(self._policies, measure, axis, values).properties(height=300),
             place_names(rows, x=axis, zero=measure != SHARE),
@@ -130,12 +104,12 @@ class Figures:
             f"{charts.MEASURES[measure]} across {axis}: {name}.",
             also=("label_at", "drawn_at", "setting", *_DRAWN),
         )
-        return _option(name, part, settings=sorted({row["setting"] for row in rows}))
+        return figure_option(name, part, settings=sorted({row["setting"] for row in rows}))
 
     def _dots(self, setting: Setting) -> Option:
         name, measure = self._data.name_of(setting), self._data.measure
         height = 30 * len(self._policies)
-        part = self._part(
+        part = self._packing.part(
             "dots",
             lambda: charts.final(self._policies, measure).properties(height=height),
             final_rows(self._data, setting, measure),
@@ -144,13 +118,13 @@ class Figures:
             also=_DRAWN,
             zoom=False,
         )
-        return _option(name, part, settings=[self._data.dimensions.index(setting)])
+        return figure_option(name, part, settings=[self._data.dimensions.index(setting)])
 
     def _regret(self, setting: Setting, points: int) -> Option:
         data, name = self._data, self._data.name_of(setting)
         measure = REGRET if data.has_regret(setting) else REWARD
         ends = ", ".join(f"{r['policy']} {r['label']}" for r in final_rows(data, setting, measure))
-        part = self._part(
+        part = self._packing.part(
             f"regret {measure}",
             lambda: charts.regret(self._policies, measure).properties(height=280),
             place_names(curve_rows(data, setting, measure, points)),
@@ -158,7 +132,7 @@ class Figures:
             f"{charts.MEASURES[measure]} over rounds: {name}. At the end: {ends}.",
             also=("label_at", "label_log"),
         )
-        return _option(name, part, settings=[data.dimensions.index(setting)])
+        return figure_option(name, part, settings=[data.dimensions.index(setting)])
 
     def _loglog(self, family: str, fits: Fits) -> Option:
         data = self._data
@@ -167,7 +141,7 @@ class Figures:
             for (place, policy), fit in fits.items()
             if place == family
         )
-        part = self._part(
+        part = self._packing.part(
             "loglog",
             lambda: charts.loglog(self._policies, data.horizons).properties(height=300),
             loglog_rows(data, family, fits, self._policies),
@@ -177,7 +151,7 @@ class Figures:
             kinds=["mean"],
         )
         same = [s for s in data.settings() if data.name_of(s, (HORIZON,)) == family]
-        return _option(family, part, settings=list(map(data.dimensions.index, same)))
+        return figure_option(family, part, settings=list(map(data.dimensions.index, same)))
 
     def _path(self, path: Trajectory) -> Option:
         setting = self._data.setting_of(path.environment, path.horizon)
@@ -189,7 +163,7 @@ class Figures:
         if path.states:
             bins = [("round", "from round"), ("until", "to round"), ("state", "mean state")]
             parts = [
-                self._part(
+                self._packing.part(
                     "state",
                     lambda: charts.state().properties(height=190),
                     path.states,
@@ -197,7 +171,7 @@ class Figures:
                     f"The state over rounds: {name}. It ends at {path.states[-1]['state']:.3f}.",
                 )
             ]
-        arms = self._part(
+        arms = self._packing.part(
             f"arms {path.arm_names}",
             lambda: charts.arms(path.arm_names).properties(height=190),
             path.arms,
@@ -206,85 +180,10 @@ class Figures:
             also=("position",),
             zoom=False,
         )
-        return _option(
+        return figure_option(
             name,
             *parts,
             arms,
             settings=[self._data.dimensions.index(setting)],
             policy=list(self._policies).index(self._data.policy_names[path.policy]),
         )
-
-    # -- packing ----------------------------------------------------------------------------
-
-    def _part(
-        self,
-        key: str,
-        draw: Callable[[], alt.Chart | alt.LayerChart],
-        rows: Sequence[Row],
-        fields: Sequence[tuple[str, str]],
-        words: str,
-        *,
-        also: Sequence[str] = (),
-        kinds: list[str] | None = None,
-        zoom: bool = True,
-    ) -> dict[str, Any]:
-        """Return one chart of an option: definition, rows, and its text alternative.
-
-        ``fields`` are the columns of its table with their headings, ``also`` the other columns
-        that the chart needs, ``kinds`` the kinds of rows that the table shows.
-        """
-        columns = [name for name, _ in fields] + list(also)
-        if "label" not in columns and any(row.get("label") for row in rows):
-            columns.append("label")
-        return {
-            "spec": self._spec(key, draw, zoom),
-            "table": {
-                "columns": columns,
-                "rows": [[self._packed(name, row.get(name)) for name in columns] for row in rows],
-            },
-            "fields": fields,
-            "kinds": kinds,
-            "alt": words[:MAX_ALT],
-        }
-
-    def _spec(self, key: str, draw: Callable[[], alt.Chart | alt.LayerChart], zoom: bool) -> int:
-        if key not in self._known:
-            chart = draw()  # once only: Altair takes its time
-            chart.data = alt.NamedData("rows")  # else every layer gets an empty set of its own
-            spec = chart.to_dict()
-            for name in ("config", "data", "datasets"):
-                spec.pop(name, None)
-            if zoom:
-                spec["layer"][0]["params"] = [_ZOOM]
-                for layer in spec["layer"]:  # names stand beside the plot, lines stay inside
-                    layer["mark"]["clip"] = layer["mark"]["type"] != "text"
-                    if layer.get("name") == charts.TOUCH:
-                        _show_nearest(layer)
-            self._known[key] = len(self._specs)
-            self._specs.append(spec)
-        return self._known[key]
-
-    def _packed(self, name: str, value: object) -> object:
-        """Return a value as the page stores it: strings by number, numbers to five digits."""
-        if isinstance(value, str):
-            known = self._strings.setdefault(name, {})
-            return known.setdefault(value, len(known))
-        if isinstance(value, float):
-            return float(f"{value:.5g}") if math.isfinite(value) else None
-        return value
-
-
-def _show_nearest(layer: dict[str, Any]) -> None:
-    """Make the point nearest to the pointer visible, or larger if it is visible."""
-    layer["params"] = [_HOVER]
-    nearest = {"param": "hover", "empty": False}
-    visible = layer["mark"].get("opacity", 1) > 0
-    channel, usual, shown = ("size", layer["mark"]["size"], 150) if visible else ("opacity", 0, 1)
-    layer["encoding"][channel] = {"condition": {**nearest, "value": shown}, "value": usual}
-
-
-def _option(
-    label: str, *parts: dict[str, Any], settings: Sequence[int], policy: int | None = None
-) -> Option:
-    """Return an entry; the filter must let one of its settings pass, and its policy."""
-    return {"label": label, "parts": list(parts), "settings": settings, "policy": policy}

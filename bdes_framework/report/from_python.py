@@ -9,7 +9,6 @@ import io
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any
 
 import altair as alt
@@ -24,11 +23,12 @@ from bdes_framework.errors import InvalidValueError
 from bdes_framework.experiment.results import Run
 from bdes_framework.interfaces import Benchmark, Plan
 from bdes_framework.model.schedule import Schedule
-from bdes_framework.planning import PlanReport
+from bdes_framework.planning.plan_report import PlanReport
 from bdes_framework.report import charts, pictures
 from bdes_framework.report.data import RunData
 from bdes_framework.report.labels import Row
-from bdes_framework.report.page import MARK, Settings, report_page
+from bdes_framework.report.page import Settings, report_page
+from bdes_framework.report.template import check_is_report
 from bdes_framework.report.trajectories import arm_rows, bin_edges, state_rows
 from bdes_framework.simulation.loop import Trace
 from bdes_framework.simulation.regret import des_regret
@@ -79,7 +79,7 @@ def write_page(
     """
     file = data.run.folder / "report.html" if out is None else Path(out)
     if not overwrite:
-        _check_is_report(file)
+        check_is_report(file)
     replace_text(file, report_page(data, settings, on_step))
     return file
 
@@ -89,21 +89,6 @@ def write_report(
 ) -> Path:
     """Write the page of a run; see :meth:`Run.report`."""
     return write_page(RunData(run), out, Settings(**settings), overwrite=overwrite)
-
-
-def _check_is_report(file: Path) -> None:
-    """Raise InvalidValueError if the file exists and is no report."""
-    try:
-        is_report = S_ISREG(file.lstat().st_mode)  # a link is not followed, a pipe not waited for
-        if is_report:
-            with file.open(encoding="utf-8", errors="replace") as opened:
-                is_report = MARK in opened.read(2_000)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise InvalidValueError(f"cannot write {file}: {error.strerror}") from None
-    if not is_report:
-        raise InvalidValueError(f"{file} is no report; --overwrite replaces it all the same")
 
 
 def plot_trace(

@@ -1,23 +1,12 @@
-"""The HTML report: one file that loads nothing and runs no script but its own."""
+"""The HTML report of a run: what is on the page."""
 
-import base64
-import hashlib
-import os
 import shlex
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from functools import cache
-from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 
-import jinja2
-import vl_convert
 from attrs import frozen
 
 from bdes_framework._internal.colours import Colour
-from bdes_framework._internal.files import replace_text
-from bdes_framework._version import __version__
 from bdes_framework.errors import BdesError
 from bdes_framework.experiment.file import Experiment
 from bdes_framework.report import tables
@@ -25,10 +14,8 @@ from bdes_framework.report.data import SHARE, RunData
 from bdes_framework.report.figures import Figures
 from bdes_framework.report.labels import clipped
 from bdes_framework.report.slopes import fit_slopes
+from bdes_framework.report.template import render_page
 from bdes_framework.report.trajectories import Trajectories, first_cells, replay_trajectories
-
-MARK = '<meta name="generator" content="bdes-framework report">'
-"""A line near the beginning of every report; a file without it is somebody else's."""
 
 _SECTIONS = {
     "won": "Results",
@@ -38,16 +25,6 @@ _SECTIONS = {
     "paths": "States and arms",
     "details": "Details",
 }
-
-_TEMPLATES = jinja2.Environment(
-    loader=jinja2.PackageLoader("bdes_framework.report", "assets"),
-    autoescape=True,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=jinja2.StrictUndefined,
-)
-_TEMPLATES.filters["clip"] = clipped
-_TEMPLATES.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
 
 
 @frozen
@@ -89,17 +66,11 @@ def report_page(
         for name, title in _SECTIONS.items()
         if name == "details" or (has_results and not absent.get(name))
     }
-    style = _asset("report.css") + _colours(list(data.policies.values()))
-    script, vega = _asset("report.js"), vega_script()
-    return _TEMPLATES.get_template("report.html").render(
+    return render_page(
+        "report.html",
+        title=data.run.name,
+        colours=_colours(list(data.policies.values())),
         data=data,
-        version=__version__,
-        policy="default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"script-src {_content_hash(vega)} {_content_hash(script)}; "
-        f"style-src {_content_hash(style)}",
-        style=style,
-        script=script,
-        vega=vega,
         script_data=figures.script_data(),
         sections=sections,
         dimensions=data.dimensions.dimensions,
@@ -151,30 +122,3 @@ def _command(settings: Settings) -> str:
     name = (given.file if isinstance(given, Experiment) else given) or Path("experiment.toml")
     shown = name.name if name.is_absolute() else str(name)
     return f"bdes run {shlex.quote(shown)}"
-
-
-def _content_hash(content: str) -> str:
-    """Return the hash by which a Content-Security-Policy allows one script or style."""
-    digest = hashlib.sha256(content.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-@cache
-def vega_script() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script that defines ``window.vegaEmbed``.
-
-    vl-convert takes seconds to make it, so it is kept in the user's cache by its version.
-    """
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "bdes-framework"
-    file = folder / f"vega-{version('vl-convert-python')}.js"
-    with suppress(OSError, UnicodeDecodeError):
-        return file.read_text(encoding="utf-8")
-    script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        replace_text(file, script)
-    return script
-
-
-def _asset(name: str) -> str:
-    return (files("bdes_framework.report") / "assets" / name).read_text(encoding="utf-8")

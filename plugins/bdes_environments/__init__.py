@@ -1,4 +1,4 @@
-"""Plugin of the paper's environment, ``bernoulli``, and of ``crowd``, many users of it."""
+"""Plugin of the paper's environment, ``bernoulli``, and of many users: ``crowd``, ``no-state``."""
 
 from bdes_framework import Registrar, hookimpl
 
@@ -7,8 +7,9 @@ BDES_API_VERSION = 1
 
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
-    """Register ``bernoulli`` and ``crowd``."""
-    from bdes_environments import bernoulli, crowd
+    """Register ``bernoulli``, ``crowd`` and ``no-state``."""
+    from bdes_environments import bernoulli, crowd, no_state
 
     registrar.environment("bernoulli", bernoulli.BernoulliConfig, bernoulli.build)
     registrar.crowd_environment("crowd", crowd.CrowdConfig, crowd.build)
+    registrar.crowd_environment("no-state", no_state.NoStateConfig, no_state.build)

@@ -354,8 +354,8 @@ class Crowd:
 
     def pull(self, users: IntArray, arms: IntArray) -> Outcome:
         """Show ``arms`` to ``users``, in order."""
-        users = _as_block(users, "user", self._came)
-        arms = _as_block(arms, "arm", self.n_arms)
+        users = as_block(users, "user", self._came)
+        arms = as_block(arms, "arm", self.n_arms)
         n = users.size
         if arms.size != n:
             raise InvalidValueError(f"each visit needs an arm: got {n} users, {arms.size} arms")
@@ -378,7 +378,7 @@ class CrowdOfEquals(Crowd):
         return self._instance
 
 
-def _as_block(values: Any, what: str, n: int) -> IntArray:
+def as_block(values: Any, what: str, n: int) -> IntArray:
     """Return users or arms as a contiguous array of int64 below ``n``, or raise."""
     if not isinstance(values, np.ndarray) or values.ndim != 1 or values.dtype.kind not in "iu":
         raise InvalidValueError(f"{what}s must be a one-dimensional array of integers")

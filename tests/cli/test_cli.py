@@ -94,7 +94,7 @@ def test_plugins_json_has_states_and_summaries(install: Install) -> None:
     records = {record["plugin"]: record for record in json.loads(prints("plugins", "--json"))}
     assert records["broken_one"]["state"] == "failed"
     assert "the disk is on fire" in records["broken_one"]["reason"]
-    bernoulli, crowd = records["bdes_environments"]["registered"]
+    bernoulli, crowd, _ = records["bdes_environments"]["registered"]
     assert (bernoulli["kind"], bernoulli["name"]) == ("environment", "bernoulli")
     assert (crowd["kind"], crowd["name"]) == ("crowd_environment", "crowd")
     assert bernoulli["summary"].startswith("Clicks drawn")

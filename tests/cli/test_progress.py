@@ -105,7 +105,7 @@ PLAN = "plan --r 0.9,0.3 --b 0.1,1 --lam 0.3 -T 100 --out plan.csv"
     ("command", "phases"),
     [
         (PLAN, ["planning 100 pulls of 2 arms", "writing"]),
-        ("fit log.csv", ["reading", "fitting 4 rows"]),
+        ("fit log.csv --permutations 0", ["reading", "fitting 4 rows"]),
         ("check demo.toml --verify 1", ["playing cells again"]),
     ],
 )

@@ -1,6 +1,6 @@
 """``fit``: known limits, adversarial logs, draws and forecasts."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -147,7 +147,7 @@ ADVERSARIAL = [
     ([0] * 50 + [1] * 50, [0] * 50 + [1] * 50),
     ([0] * 50 + [1] * 50, [1] * 50 + [0] * 50),
 ]
-Options: TypeAlias = dict[str, float | None]
+Options: TypeAlias = dict[str, Any]
 UNKNOWN: list[Options] = [{}, {"q0": None}, {"q0": 0.0}]
 OPTIONS: list[Options] = [*UNKNOWN, {"lam": 0.0}, {"lam": 1.0}, {"lam": 0.2, "q0": 3.0}]
 
@@ -169,12 +169,19 @@ def brute_force(
     value = np.zeros(len(theta))
     for arm, reward in zip(log.arms, log.rewards, strict=True):
         mean = np.clip(r[:, arm] * q, 1e-10, 1 - 1e-10)
-        value += np.log(mean if reward else 1 - mean)
+        if reward != bdes.UNKNOWN_REWARD:
+            value += np.log(mean if reward else 1 - mean)
         q = (1 - rate) * q + rate * b[:, arm]
     prior = 0.5 * np.log(share[:, : 2 * n] * (1 - share[:, : 2 * n])).sum(axis=1)
     if lam is None:
         prior -= 0.5 * (theta[:, -1] / 5) ** 2
     return value, value + prior
+
+
+def with_unknown(log: bdes.Log, share: float) -> bdes.Log:
+    """Return a log that lost some of its rewards."""
+    lost = np.random.default_rng(5).random(log.n_rows) < share
+    return bdes.Log(log.arms, np.where(lost, np.nan, log.rewards), log.starts, log.names)
 
 
 def assert_nothing_is_better(
@@ -209,9 +216,12 @@ def test_fit_of_an_adversarial_log_is_the_best(
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_fit_of_a_small_log_is_the_best(options: Options) -> None:
+@pytest.mark.parametrize("unknown", [0.0, 0.3])
+def test_fit_of_a_small_log_is_the_best(options: Options, unknown: float) -> None:
     world = bdes.Instance([0.3, 0.2], [0.2, 0.9], 0.3)
     log = simulated_log(world, users=1, rows=100, seed=21)
+    if unknown:
+        log = with_unknown(log, unknown)
     found = bdes.fit(log, **options)
     # A random walk uphill from the answer, and points all over the place: none is better.
     rng, size = np.random.default_rng(22), found.centre.size
@@ -242,6 +252,56 @@ def test_goodness_of_fit_sees_a_wrong_model() -> None:
     assert check.rows.sum() == right.n_rows
     assert check.observed @ check.rows == pytest.approx(tired.sum())
     assert check.p_value < 1e-6
+
+
+def test_fit_counts_what_is_known(log: bdes.Log) -> None:
+    lacking = with_unknown(log, 0.4)
+    found = bdes.fit(lacking)
+    n_unknown = lacking.n_unknown
+    assert (found.n_unknown, found.evolving.n_rows) == (n_unknown, 20_000 - n_unknown)
+    assert str(found.summary()).startswith(
+        f"rows              20,000, {n_unknown:,} rewards not known"
+    )
+    assert "n_rows=20,000," in repr(found)
+    known = lacking.known
+    means = np.array([log.rewards[known & (log.arms == arm)].mean() for arm in range(3)])[log.arms]
+    total = float(np.sum(np.log(np.where(log.rewards, means, 1 - means))[known]))
+    assert found.stationary.log_likelihood == pytest.approx(total)
+    assert found.goodness.rows.sum() == known.sum()
+    assert found.goodness.observed @ found.goodness.rows == log.rewards[known].sum()
+    assert found.goodness.p_value > 0.01
+    low, high = intervals_of(found).T
+    assert ((low < truth_of(ADS)) & (truth_of(ADS) < high)).all()
+    assert not found.warnings
+
+
+def test_states_follow_rows_of_unknown_reward() -> None:
+    full = simulated_log(ADS, users=3000, rows=20, seed=17)
+    lacking = with_unknown(full, 0.5)
+    known = lacking.known
+    dropped = bdes.Log.of_users(
+        np.repeat(np.arange(3000), 20)[known], full.arms[known], full.rewards[known]
+    )
+    right, wrong = bdes.fit(lacking), bdes.fit(dropped)
+    low, high = intervals_of(right).T
+    assert ((low < truth_of(ADS)) & (truth_of(ADS) < high)).all()
+    # Without those rows at all, the state seems to move about twice as fast.
+    assert wrong.lam_interval[0] > ADS.lam
+
+
+def test_an_arm_of_unknown_rewards_moves_the_state(log: bdes.Log) -> None:
+    rewards = np.where(log.arms == 1, np.nan, log.rewards)
+    found = bdes.fit(bdes.Log(log.arms, rewards, log.starts))
+    assert "played, but no reward is known of arm 1" in found.warnings
+    assert not any("never played" in text for text in found.warnings)
+    assert found.r_interval[1].tolist() == [0, 1]
+    low, high = found.b_interval[1]
+    assert high - low < 0.2
+    assert low < ADS.b[1] < high
+    assert found.evolving.n_parameters == 6  # its r is none
+    assert found.stationary.n_parameters == 2
+    with pytest.raises(bdes.InvalidValueError, match="no reward of the log is known"):
+        bdes.fit(bdes.Log([0, 1], [np.nan, np.nan]))
 
 
 def test_likelihood_is_taken_at_a_predicted_rate() -> None:
@@ -288,7 +348,7 @@ def test_forecast_is_the_spread_over_draws(found: bdes.Fit) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"lam": 2.0}, {"lam": -0.1}, {"q0": -1.0}, {"q0": np.nan}])
-def test_fit_rejects_a_wrong_rate_or_state(wrong: dict[str, float]) -> None:
+def test_fit_rejects_a_wrong_rate_or_state(wrong: dict[str, Any]) -> None:
     with pytest.raises(bdes.InvalidValueError, match=r"lam|q0"):
         bdes.fit(bdes.Log([0], [0]), **wrong)
 

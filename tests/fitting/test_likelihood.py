@@ -1,7 +1,7 @@
 """The likelihood sweep, against plain formulas and finite differences."""
 
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -52,6 +52,63 @@ def test_likelihood_agrees_with_plain_formulas(n_arms: int, lam: float) -> None:
     means = instance.expected_rewards(arms)
     expected = (slopes / (means * (1 - means))) @ slopes.T
     np.testing.assert_allclose(found.information, expected, rtol=1e-6, atol=1e-4)
+
+
+def brute_force(at: bdes.Instance, arms: IntArray, rewards: FloatArray) -> float:
+    """Return the log-likelihood of a log: the sum over all ways that unknown rewards may be."""
+    unknown = np.flatnonzero(np.isnan(rewards))
+    ways = []
+    for way in product((0.0, 1.0), repeat=unknown.size):
+        filled = rewards.copy()
+        filled[unknown] = way
+        probability, q = 1.0, at.q0
+        for arm, reward in zip(arms.tolist(), filled.tolist(), strict=True):
+            mean = at.r[arm] * q
+            probability *= mean if reward == 1 else 1 - mean
+            q += at.lam * (at.b[arm] - q)
+        ways.append(probability)
+    return float(np.log(sum(ways)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_unknown_rewards_drop_only_their_factor(seed: int) -> None:
+    instance, arms, rewards = a_log(3, 40, 0.2, q0=0.8)
+    rng = np.random.default_rng(seed)
+    rewards[rng.choice(40, 8, replace=False)] = np.nan
+    if seed == 0:
+        rewards[[0, -1]] = np.nan
+    found = bdes.likelihood_of(instance, arms, rewards)
+    assert found.value == pytest.approx(brute_force(instance, arms, rewards), rel=1e-12)
+    slopes = slopes_of(lambda at: brute_force(at, arms, rewards), instance)
+    np.testing.assert_allclose(found.score, slopes, rtol=1e-6, atol=1e-5)
+    known = ~np.isnan(rewards)
+    means = instance.expected_rewards(arms)[known]
+    by_row = slopes_of(lambda at: at.expected_rewards(arms), instance)[:, known]
+    expected = (by_row / (means * (1 - means))) @ by_row.T
+    np.testing.assert_allclose(found.information, expected, rtol=1e-6, atol=1e-4)
+    # As a log keeps them, and in every other sweep.
+    log = bdes.Log(arms, rewards)
+    kept = bdes.likelihood_of(instance, log.arms, log.rewards)
+    assert kept.value == found.value
+    assert np.array_equal(kept.score, found.score)
+    assert np.array_equal(kept.information, found.information)
+    value, last = bdes.sweep_log_likelihood(
+        arms, rewards, log.starts, instance.r, instance.b, instance.lam, instance.q0, instance.q0
+    )
+    assert (value, last) == (found.value, instance.state_after(arms))
+    r, b = (np.repeat(part[:, None], 2, axis=1) for part in (instance.r, instance.b))
+    q, totals = np.full(2, instance.q0), np.empty(2)
+    bdes.sweep_log_likelihoods(log.arms, log.rewards, r, b, np.full(2, instance.lam), q, totals)
+    assert totals.tolist() == [value, value]
+    assert q.tolist() == [last, last]
+
+
+def test_a_log_without_known_rewards_says_nothing() -> None:
+    instance, arms, _ = a_log(2, 20, 0.2)
+    found = bdes.likelihood_of(instance, arms, np.full(20, np.nan))
+    assert found.value == 0
+    assert not found.score.any()
+    assert not found.information.any()
 
 
 def test_information_is_the_variance_of_the_score() -> None:
@@ -145,7 +202,10 @@ def test_a_fraction_is_a_success_of_that_weight() -> None:
         ([[0], [1, 2]], [0, 1], None, "arms: expected one whole number per row"),
         ([0, 1], [0], None, "one reward per arm pulled, got 1 for 2"),
         ([0, 1], [0, 5], None, "rewards, row 1: expected a number from 0 to 1, got 5"),
-        ([0, 1], [0, np.nan], None, "rewards, row 1"),
+        ([0, 1], [0, np.inf], None, "rewards, row 1"),
+        ([0, 1], [np.nan, -1], None, "rewards, row 1: .*got -1"),
+        ([0, 1], np.array([-128, -1], np.int8), None, "rewards, row 1: .*got -1"),
+        ([0, 1], [0, -128], None, "rewards, row 1: .*got -128"),
         ([0, 1], ["0", "1"], None, "rewards: expected one number per row"),
         ([0, 1], [0, 1], [0, 2], "starts, row 1: expected a number from 0 to 1, got 2"),
         ([0, 1], [0, 1], [1, 0], "starts must increase"),

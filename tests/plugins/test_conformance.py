@@ -65,6 +65,15 @@ def checks() -> list[kit.Check]:
         found += kit.crowd_environment_checks(
             "crowd", plugins=PLUGINS, lam=0.3, **ARMS, **parameters
         )
+    week = [0.4, 1.0, 1.0, 1.0, 1.0, 1.0, 0.4]
+    for parameters in (
+        {"end": 0.3, "rate": 0.1, "visits_per_user": 20},
+        {"spread": 0.5, "users": 20},
+        {"week": week, "visits_per_day": 10},
+    ):
+        found += kit.crowd_environment_checks(
+            "no-state", plugins=PLUGINS, r=ARMS["r"], **parameters
+        )
     for policy in CROWD_POLICIES:
         found += kit.crowd_policy_checks(policy, plugins=PLUGINS)
     found += kit.engine_checks("serial", plugins=PLUGINS)
@@ -93,7 +102,7 @@ def test_contract_is_kept_on_dask(check: kit.Check) -> None:
 
 def test_no_plugin_is_left_out() -> None:
     assert names(Kind.ENVIRONMENT) == ["bernoulli"]
-    assert names(Kind.CROWD_ENVIRONMENT) == ["crowd"]
+    assert names(Kind.CROWD_ENVIRONMENT) == ["crowd", "no-state"]
     assert set(names(Kind.CROWD_POLICY)) == {policy["use"] for policy in CROWD_POLICIES}
     assert names(Kind.ENGINE) == ["serial", "processes", "dask"]
     assert set(names(Kind.NOISE_MODEL)) == {noise["use"] for noise in NOISE}

@@ -12,7 +12,8 @@ import pytest
 
 from bdes_framework import load_run
 from bdes_framework.report.data import RunData
-from bdes_framework.report.page import Settings, report_page, vega_script
+from bdes_framework.report.page import Settings, report_page
+from bdes_framework.report.template import vega_script
 from benchmarks.runs import LARGE
 from tests.support.browser import Browser, browser, needs_browser
 from tests.support.experiments import changed

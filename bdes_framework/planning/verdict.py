@@ -1,0 +1,87 @@
+"""Whether a log gives reason to deploy a plan: what is shown must matter, as the model says."""
+
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from bdes_framework.fitting.goodness import SIGNIFICANT
+from bdes_framework.fitting.randomisation import RandomisationTest
+from bdes_framework.fitting.result import Fit
+
+MATTERS = 0.05
+"""What was shown earlier matters if the randomisation test's p-value lies below this."""
+
+
+@frozen(eq=False)
+class Verdict:
+    """Whether what is shown matters and the model describes how, as a log has it.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit of the log.
+    test : RandomisationTest | None
+        Whether earlier arms matter, by permuting arms within users; None if it was left out.
+    """
+
+    fit: Fit
+    test: RandomisationTest | None
+
+    @property
+    def matters(self) -> bool:
+        """Whether there is evidence that what was shown earlier matters."""
+        return self.test is not None and self.test.p_value < MATTERS
+
+    @property
+    def describes(self) -> bool:
+        """Whether nothing speaks against the model."""
+        return self.fit.goodness.p_value >= SIGNIFICANT
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Reasons not to deploy a plan, in words; none if there is evidence for it."""
+        return tuple(self._doubts())
+
+    def _doubts(self) -> Iterator[str]:
+        if self.test is None:
+            yield "it was not tested whether what was shown earlier matters"
+        elif not self.matters:
+            p_value = f"p = {self.test.p_value:.2g}"
+            yield f"the log does not show that what was shown earlier matters ({p_value})"
+        if not self.describes:
+            yield f"the model does not describe the log (p = {self.fit.goodness.p_value:.2g})"
+
+    @property
+    def answer(self) -> str:
+        """The answer in a sentence."""
+        wrong = ", but not as the model says: its figures cannot be trusted"
+        if self.test is None:
+            return "It was not tested whether what you show changes how people respond later."
+        p_value = f"p = {self.test.p_value:.2g}"
+        if not self.matters:
+            return f"Nothing shows that what you show changes how people respond later ({p_value})."
+        but = "" if self.describes else wrong
+        return f"What you show changes how people respond later ({p_value}){but}."
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """Yield what speaks for and against it: a name and a text each."""
+        yield "does it matter", "not tested" if self.test is None else str(self.test)
+        found = dict(self.fit.facts())
+        if not self.matters:
+            # Against no state at all, a trend that all arms share looks like a state.
+            better = "the state explains the log better"
+            alike = "a state, or a trend that all arms share, explains the log better"
+            found = {name: text.replace(better, alike) for name, text in found.items()}
+        for name in ("goodness of fit", "against a drift", "against no state"):
+            yield name, found[name]
+
+    def as_json(self) -> dict[str, object]:
+        """Return what JSON holds of it."""
+        test = self.test
+        return {
+            "matters": None if test is None else self.matters,
+            "p_value": None if test is None else test.p_value,
+            "permutations": None if test is None else test.null_statistics.size,
+            "describes": self.describes,
+            "doubts": list(self.doubts),
+        }

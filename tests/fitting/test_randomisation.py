@@ -1,0 +1,172 @@
+"""The randomisation test: its statistic by another way, what it permutes, alarms and power."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import bdes_framework as bdes
+from bdes_framework.fitting import randomisation as rt
+from tests.support.logs import ADS, simulated_log
+from tests.support.null_logs import NULL_WORLDS, null_log, random_log
+
+LOG = null_log("everything", users=60, visits=20, seed=1, n_arms=3)
+
+
+def frame_of(log: bdes.Log) -> rt._Frame:
+    rows = rt._tested_rows(log, rt._as_strata(log, None), np.random.default_rng(0))
+    return rt._frame(rows)
+
+
+def dummies(values: NDArray[np.signedinteger[Any]]) -> bdes.FloatArray:
+    return np.asarray(values[:, None] == np.unique(values), dtype=np.float64)
+
+
+def test_statistic_is_the_score_by_regression() -> None:
+    n, rate = LOG.n_rows, 0.3
+    users = np.repeat(np.arange(60), 20)
+    visits = np.tile(np.arange(20), 60)
+    classes = rt._visit_classes(visits, 20)
+    design = np.hstack([dummies(users), dummies(LOG.arms), dummies(classes)])
+    # A Poisson regression by Newton's steps, with none of the test's own code.
+    beta, rewards = np.zeros(design.shape[1]), LOG.rewards.astype(float)
+    beta[:60] = np.log(rewards.mean())
+    for _ in range(50):
+        means = np.exp(design @ beta)
+        information = design.T @ (means[:, None] * design)
+        beta += np.linalg.pinv(information) @ (design.T @ (rewards - means))
+    exposures = np.empty((n, 3))
+    for row in range(n):
+        w = np.bincount(LOG.arms, minlength=3) / n
+        for earlier in range(row - visits[row], row):
+            w = (1 - rate) * w
+            w[LOG.arms[earlier]] += rate
+        exposures[row] = w
+    root = np.sqrt(means)[:, None]
+    slopes = np.linalg.lstsq(root * design, root * exposures, rcond=None)[0]
+    scores = (rewards - means)[:, None] * (exposures - design @ slopes)
+    by_user = scores.reshape(60, 20, 3).sum(axis=1)
+    total = by_user.sum(axis=0)
+    expected = total @ np.linalg.pinv(by_user.T @ by_user, rcond=1e-9) @ total
+    frame = frame_of(LOG)
+    found = rt._statistics(frame, frame.groups, np.array([rate]))
+    assert found[0] == pytest.approx(expected, rel=1e-4)
+
+
+def test_no_arm_is_special() -> None:
+    frame = frame_of(LOG)
+    rates = np.array([0.5, 0.1])
+    expected = rt._statistics(frame, frame.groups, rates)
+    names = np.array([2, 0, 1])
+    other = frame_of(bdes.Log(names[LOG.arms], LOG.rewards, LOG.starts))
+    np.testing.assert_allclose(rt._statistics(other, other.groups, rates), expected, rtol=1e-8)
+
+
+def test_arms_are_permuted_within_blocks() -> None:
+    blocks = np.array([0, 3, 4, 10])
+    values = np.arange(10)
+    rng = np.random.default_rng(2)
+    seen = np.zeros((10, 10))
+    for _ in range(2000):
+        shuffled = values.copy()
+        rt._shuffle(shuffled, blocks, rng.random(10))
+        seen[np.arange(10), shuffled] += 1
+    for first, end in pairwise(blocks):
+        block = seen[first:end, first:end] / 2000
+        assert abs(block - 1 / (end - first)).max() < 0.05
+    assert seen.sum() == sum(seen[a:b, a:b].sum() for a, b in ((0, 3), (3, 4), (4, 10)))
+
+
+def test_blocks_are_users_and_strata() -> None:
+    strata = [0, 1, 0, 1, 1, 1]
+    log = bdes.Log([0, 1, 0, 1, 1, 0], [0, 1, 1, 1, 0, 0], starts=[0, 4])
+    rows = rt._tested_rows(log, rt._as_strata(log, strata), np.random.default_rng(0))
+    frame = rt._frame(rows)
+    parts = np.split(frame.order, frame.blocks[1:-1])
+    assert [sorted(part.tolist()) for part in parts] == [[0, 2], [1, 3], [4, 5]]
+
+
+def test_unknown_rewards_leave_exposures_alone() -> None:
+    rewards = LOG.rewards.astype(float)
+    rewards[::7] = np.nan
+    log = bdes.Log(LOG.arms, rewards, LOG.starts, strata=np.arange(LOG.n_rows) % 2)
+    frame = frame_of(log)
+    assert not frame.means[::7].any()
+    assert not frame.residuals[::7].any()
+    assert frame.groups.tolist() == frame_of(LOG).groups.tolist()
+    found = bdes.randomisation_test(log, permutations=9)
+    assert (found.n_rows, found.n_strata) == (LOG.n_rows, 2)
+    assert str(found).endswith("9 permutations within users and 2 strata)")
+
+
+def test_p_value_counts_the_order_itself() -> None:
+    found = bdes.randomisation_test(LOG, permutations=50)
+    exceeded = (found.null_statistics >= found.statistic).sum()
+    assert found.p_value == (1 + exceeded) / 51
+    assert found.p_value_error == pytest.approx(np.sqrt(found.p_value * (1 - found.p_value) / 51))
+    again = bdes.randomisation_test(LOG, permutations=50)
+    assert again.null_statistics.tobytes() == found.null_statistics.tobytes()
+    other = bdes.randomisation_test(LOG, permutations=50, seed=1)
+    assert other.statistic == found.statistic
+    assert other.null_statistics.tobytes() != found.null_statistics.tobytes()
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        pytest.param(bdes.Log([0] * 20, [0, 1] * 10), id="one arm"),
+        pytest.param(bdes.Log([0, 1] * 10, [0] * 20), id="nothing paid"),
+        pytest.param(bdes.Log([0, 1] * 10, [0, 1] * 10, range(20)), id="one visit each"),
+        pytest.param(bdes.Log([0], [1]), id="one row"),
+    ],
+)
+def test_logs_that_tell_nothing_raise_no_alarm(log: bdes.Log) -> None:
+    assert bdes.randomisation_test(log, permutations=19).p_value == 1
+
+
+def test_a_state_is_found() -> None:
+    log = simulated_log(ADS, users=200, rows=50, run=1, seed=1)
+    found = bdes.randomisation_test(log, permutations=99)
+    assert found.p_value == 0.01
+    assert str(found) == "p = 0.01 (99 permutations within users)"
+    alone = simulated_log(ADS, users=1, rows=10_000, run=1, seed=2)
+    assert bdes.randomisation_test(alone, permutations=99).p_value == 0.01
+
+
+def test_long_logs_are_tested_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rt, "MAX_TESTED_ROWS", 500)
+    found = bdes.randomisation_test(LOG, permutations=9)
+    assert (found.n_rows, found.n_users) == (500, 25)
+
+
+def test_strata_need_a_number_per_row() -> None:
+    with pytest.raises(bdes.InvalidValueError, match="one stratum per row, got 2 for 1200"):
+        bdes.randomisation_test(LOG, strata=[0, 1])
+    with pytest.raises(bdes.InvalidValueError, match="strata"):
+        bdes.randomisation_test(LOG, strata=np.full(LOG.n_rows, 0.5))
+    with pytest.raises(bdes.InvalidValueError, match="permutations"):
+        bdes.randomisation_test(LOG, permutations=0)
+
+
+def alarms(logs: list[bdes.Log]) -> float:
+    p_values = [
+        bdes.randomisation_test(log, permutations=99, seed=seed).p_value
+        for seed, log in enumerate(logs)
+    ]
+    return float(np.mean(np.array(p_values) <= 0.05))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", NULL_WORLDS)
+def test_one_in_twenty_null_logs_raises_an_alarm(kind: str) -> None:
+    rate = alarms([null_log(kind, users=100, visits=50, seed=seed) for seed in range(200)])
+    assert 0.02 <= rate <= 0.08
+
+
+@pytest.mark.slow
+def test_power_is_at_least_80_percent() -> None:
+    state = {"r": np.linspace(0.6, 0.2, 4), "b": np.linspace(0.2, 1.0, 4), "lam": 0.05}
+    logs = [random_log("crowd", 200, 100, seed, **state) for seed in range(40)]
+    assert alarms(logs) >= 0.8
