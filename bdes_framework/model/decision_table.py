@@ -98,6 +98,25 @@ def _earned(
 
 
 @compiled
+def _follow(
+    starts: FloatArray,
+    arms: IntArray,
+    first: IntArray,
+    scale: float,
+    r: FloatArray,
+    b: FloatArray,
+    lam: float,
+    q: float,
+    out: FloatArray,
+) -> None:
+    """Write what each visit of a user who begins at ``q`` earns."""
+    for n in range(out.size):
+        arm = arms[_interval(starts, first, scale, q)]
+        out[n] = r[arm] * q
+        q += lam * (b[arm] - q)
+
+
+@compiled
 def _height(knots: FloatArray, heights: FloatArray, k: int, q: float) -> float:
     """Return the height at ``q`` of the line between knots k and k + 1."""
     share = min(max((q - knots[k]) / (knots[k + 1] - knots[k]), 0.0), 1.0)
@@ -327,6 +346,14 @@ class DecisionTable:
         table = self.starts, self.arms, self._first, self._scale
         totals = [_earned(*table, at.r, at.b, at.lam, g, q) for q in self._checked(states)]
         return np.array(totals)
+
+    def first_rewards(self, n: int) -> FloatArray:
+        """Return what a user's first ``n`` visits earn in expectation, each: shape (n,)."""
+        at = self.instance
+        rewards = np.empty(n)
+        table = self.starts, self.arms, self._first, self._scale
+        _follow(*table, at.r, at.b, at.lam, at.q0, rewards)
+        return rewards
 
     def upper_bounds_at(self, states: Sequence[float] | FloatArray) -> FloatArray:
         """Return what no way to choose arms can exceed from each state on: shape (n,)."""
