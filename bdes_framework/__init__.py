@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from bdes_framework.experiment.cell import Cell as Cell
     from bdes_framework.experiment.cell import CellResult as CellResult
     from bdes_framework.experiment.cell import Part as Part
+    from bdes_framework.experiment.cell import UserCurves as UserCurves
     from bdes_framework.experiment.file import Experiment as Experiment
     from bdes_framework.experiment.file import ExperimentConfig as ExperimentConfig
     from bdes_framework.experiment.file import load_experiment as load_experiment
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from bdes_framework.experiment.result_table import ResultTable as ResultTable
     from bdes_framework.experiment.result_table import TableColumn as TableColumn
     from bdes_framework.experiment.results import Curves as Curves
+    from bdes_framework.experiment.results import OverUsers as OverUsers
     from bdes_framework.experiment.results import Run as Run
     from bdes_framework.experiment.results import RunBenchmark as RunBenchmark
     from bdes_framework.experiment.results import load_run as load_run
@@ -96,6 +98,7 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import HasBenchmark as HasBenchmark
     from bdes_framework.interfaces import HasDiagnostics as HasDiagnostics
     from bdes_framework.interfaces import HasInstance as HasInstance
+    from bdes_framework.interfaces import HasVisitsPerUser as HasVisitsPerUser
     from bdes_framework.interfaces import JobFailure as JobFailure
     from bdes_framework.interfaces import Kind as Kind
     from bdes_framework.interfaces import NoiseModel as NoiseModel
@@ -161,8 +164,11 @@ if TYPE_CHECKING:
     from bdes_framework.plugin.validators import validate_integer as validate_integer
     from bdes_framework.plugin.validators import validate_number as validate_number
     from bdes_framework.simulation.crowd import CrowdTrace as CrowdTrace
-    from bdes_framework.simulation.crowd import Feedback as Feedback
     from bdes_framework.simulation.crowd import simulate_crowd as simulate_crowd
+    from bdes_framework.simulation.crowd_benchmark import CrowdBenchmark as CrowdBenchmark
+    from bdes_framework.simulation.crowd_benchmark import crowd_benchmark_of as crowd_benchmark_of
+    from bdes_framework.simulation.feedback import Feedback as Feedback
+    from bdes_framework.simulation.feedback import FeedbackConfig as FeedbackConfig
     from bdes_framework.simulation.loop import Trace as Trace
     from bdes_framework.simulation.loop import log_checkpoints as log_checkpoints
     from bdes_framework.simulation.loop import simulate as simulate
@@ -183,8 +189,8 @@ _HOMES = {
     "interfaces": "AnytimePlanner Benchmark BuildContext CrowdEnvironment CrowdEnvironmentRef"
     " CrowdPolicy CrowdPolicyContext CrowdPolicyRef Diagnostics DiagnosticValue Engine"
     " EngineRef Environment EnvironmentRef FusedEnvironment FusedPolicy HasBenchmark"
-    " HasDiagnostics HasInstance JobFailure Kind NoiseModel NoiseModelRef Outcome Plan"
-    " Planner PlannerRef Policy PolicyContext PolicyRef Reference StationaryPlanner",
+    " HasDiagnostics HasInstance HasVisitsPerUser JobFailure Kind NoiseModel NoiseModelRef"
+    " Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef Reference StationaryPlanner",
     "model.affine": "AffineEffect add_pull effect_of_arms repeat_effect repeat_weights state_decay",
     "model.compiling": "compiled",
     "model.decision_table": "DecisionTable",
@@ -213,15 +219,17 @@ _HOMES = {
     "_internal.display": "Summary",
     "_internal.numbers": "as_integer",
     "_internal.seeding": "Seed",
-    "simulation.crowd": "CrowdTrace Feedback simulate_crowd",
+    "simulation.crowd": "CrowdTrace simulate_crowd",
+    "simulation.crowd_benchmark": "CrowdBenchmark crowd_benchmark_of",
+    "simulation.feedback": "Feedback FeedbackConfig",
     "simulation.loop": "Trace log_checkpoints simulate",
     "simulation.regret": "benchmark_of des_regret external_regret",
-    "experiment.cell": "Cell CellResult Part",
+    "experiment.cell": "Cell CellResult Part UserCurves",
     "experiment.file": "Experiment ExperimentConfig load_experiment",
     "experiment.fit_file": "load_fit save_fit",
     "experiment.pooling": "Observations Unit Variant",
     "experiment.result_table": "PolicyResults Pooled ResultTable TableColumn",
-    "experiment.results": "Curves Run RunBenchmark load_run",
+    "experiment.results": "Curves OverUsers Run RunBenchmark load_run",
     "experiment.run": "run_experiment",
     "experiment.summary": "CellSummary Estimate Result",
     "_internal.arrays": "FloatArray IntArray",

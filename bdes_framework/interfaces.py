@@ -441,6 +441,15 @@ class HasBenchmark(Protocol):
 
 
 @runtime_checkable
+class HasVisitsPerUser(Protocol):
+    """A crowd environment that knows how often a user comes: what policies may be told."""
+
+    @property
+    def visits_per_user(self) -> float | None:
+        """How many visits a user is expected to make, at least 1; None if nobody ever leaves."""
+
+
+@runtime_checkable
 class HasDiagnostics(Protocol):
     """A policy that reports its estimates, phases and decisions."""
 

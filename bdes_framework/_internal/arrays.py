@@ -12,6 +12,9 @@ from bdes_framework.errors import InvalidValueError
 FloatArray: TypeAlias = NDArray[np.float64]
 """Rewards, means, states, parameters: 64-bit floats."""
 
+BoolArray: TypeAlias = NDArray[np.bool_]
+"""Answers, yes or no, one per item."""
+
 IntArray: TypeAlias = NDArray[np.int64]
 """Arms and rounds, counted from 0: 64-bit integers."""
 

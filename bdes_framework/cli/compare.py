@@ -38,6 +38,8 @@ from bdes_framework.experiment.result_table import (
     Group,
     Measure,
     TableColumn,
+    best_words,
+    horizon_words,
     interval_words,
     shown_value,
 )
@@ -164,7 +166,7 @@ def _policies(run: Run, choice: _Choice) -> _Comparison:
         found = contrast(observations, own.get((base, group), []), own[label, group], measure)
         if found is not None:
             rows.append(_Row(label, group, "", found))
-    shown = "share, %" if measure == "share" else "reward per round"
+    shown = "share, %" if measure == "share" else f"reward per {observations.step}"
     headings = (base, shown, f"less {shortened(ascii_controls(base), _MAX_BASE)}")
     legend = _legend(observations, cells, measure, headings[2], paired=True)
     return _Comparison(headings, names, measure, rows, list(legend))
@@ -191,7 +193,7 @@ def _runs(runs: Sequence[Run], choice: _Choice) -> tuple[_Comparison, list[str],
     # Each at the longest horizon that it has in common with the first.
     chosen = [cell for _, _, both in pairs for cell in choice.of([*both.first, *both.second])]
     kept = {id(cell) for cell in chosen}
-    observations = Observations(first.name, first.variants, first.told, chosen)
+    observations = first.observed(chosen)
     names = choice.names(observations)
     measure = measure_of(chosen)
     rows = []
@@ -253,17 +255,18 @@ def _legend(
     n_instances = len({(unit.environment, unit.instance) for unit in units})
     n_replications = len({cell.replication for cell in cells})
     over = interval_words(interval_over(units), n_instances, n_replications)
-    what = "share of the best sequence's reward in %"
+    step = observations.step
+    what = f"share of {best_words(step)}'s reward in %"
     if measure == "reward":
-        what = "expected reward per round, for there is no benchmark"
+        what = f"expected reward per {step}, for there is no benchmark"
     horizons = {cell.horizon for cell in cells}
-    at = f", T = {max(horizons):,}" if len(horizons) == 1 else ""
+    at = f", {horizon_words(max(horizons), step)}" if len(horizons) == 1 else ""
     yield f"{what}{at}" + (f"; ± 95 % over {over}" if over else "; one value each")
-    unit = "in points of share" if measure == "share" else "in reward per round"
+    unit = "in points of share" if measure == "share" else f"in reward per {step}"
     how = "paired by instance and luck" if paired else "on the same instances"
     yield f"{difference}: {unit}, {how}" + ("; = tied: it may be 0" if over else "")
     if measure == "share":
-        yield "reward: that difference in expected reward, summed over the rounds"
+        yield f"reward: that difference in expected reward, summed over the {step}s"
     if len(units) > 1:
         yield "ahead on: on how many instances, one per setting, it earns more"
 

@@ -18,10 +18,12 @@ from bdes_framework.report.data import RunData
 CHARTS = {
     "share": "each policy's share of OPT across lam, or what else varies",
     "final": "each policy at the horizon, with its interval",
-    "regret": "mean regret over rounds, with bands",
+    "regret": "mean regret over rounds or visits, with bands",
     "loglog": "regret over horizons on log scales, with fitted slopes",
     "lam": "regret across lam",
-    "path": "the state and the arms of one cell over rounds",
+    "path": "the state and the arms of one cell over rounds, or of many users over visits",
+    "users": "of many users: mean regret over users, in the order they first came",
+    "cohorts": "of many users: what those who came later bring, as a share of OPT",
     "gap": "how far from optimal the benchmark can be",
 }
 

@@ -58,7 +58,7 @@ class Layout:
 def fitting(
     columns: Sequence[TableColumn],
     width: int,
-    order: Sequence[str] = ("told", "regret", _INTERVALS, "first"),
+    order: Sequence[str] = ("told", "per_user", "regret", _INTERVALS, "first"),
 ) -> Layout:
     """Return as much of a table's columns as fits into a width.
 
@@ -246,6 +246,7 @@ class _Column:
 
 _NOTES = {
     "reward ± 95 %": "reward: what was paid",
+    "per user": "per user: regret, divided by the number of users",
     "slope": "slope: of log regret over log T",
 }
 
@@ -295,6 +296,8 @@ def row_records(observations: Observations) -> list[dict[str, object]]:
             "total_mean": result.mean,
             "regret": result.regret,
         }
+        if observations.step == "visit":
+            estimates["regret_per_user"] = result.regret_per_user
         found.append(
             {
                 **variant.varies,
@@ -345,10 +348,17 @@ def _columns(observations: Observations, results: Sequence[Result]) -> Iterator[
     with_regret = any(result.regret is not None for result in results)
     matters = 2 if with_regret else 9
     yield _Column("reward ± 95 %", _texts([r.reward for r in results]), matters=matters)
-    per_round = ("failed" if r.mean is None else f"{r.mean.mean / r.horizon:.4f}" for r in results)
-    yield _Column("reward per round", tuple(per_round), matters=1 if with_regret else 9)
+    each = ("failed" if r.mean_per_step is None else f"{r.mean_per_step.mean:.4f}" for r in results)
+    step = observations.step
+    yield _Column(f"reward per {step}", tuple(each), matters=1 if with_regret else 9)
     if with_regret:
         yield _Column("regret ± 95 %", _texts([r.regret for r in results]), matters=4)
+        if step == "visit":
+            texts = tuple(
+                "-" if r.regret_per_user is None else f"{r.regret_per_user.mean:.3f}"
+                for r in results
+            )
+            yield _Column("per user", texts, matters=3)
         yield _Column("share, %", tuple(map(_fraction, results)))
     slope_of = slopes(results)
     if slope_of:

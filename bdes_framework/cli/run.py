@@ -27,7 +27,7 @@ from bdes_framework.experiment.replay import (
     verify_cell,
     why_not_verified,
 )
-from bdes_framework.experiment.result_table import shown_value
+from bdes_framework.experiment.result_table import Step, shown_value
 from bdes_framework.experiment.run import run_experiment, run_folder
 from bdes_framework.experiment.summary import CellSummary
 from bdes_framework.experiment.time_left import TimeLeft
@@ -170,8 +170,15 @@ def _verify(experiment: Experiment, n: int, stored: Sequence[CellSummary] = ()) 
     for reason, cells in by_reason.items() if len(chosen) < n else ():
         echo(f"not verified: {counted(len(cells), 'cell')}: {reason}", err=True)
     if len(chosen) > wrong:
-        echo(f"{counted(len(chosen) - wrong, 'cell')} played again: the same, round by round")
+        step = _step(experiment)
+        played = counted(len(chosen) - wrong, "cell")
+        echo(f"{played} played again: the same, {step} by {step}")
     return not wrong
+
+
+def _step(experiment: Experiment) -> Step:
+    """Return what horizons count."""
+    return "visit" if experiment.is_crowd else "round"
 
 
 def _place(cell: Cell) -> tuple[str, str, int, int]:
@@ -221,6 +228,7 @@ class _Playing:
         self._experiment = experiment
         self._engine = engine
         self._verbose = verbose
+        self._steps = "visits" if experiment.is_crowd else "pulls"
         self._time_left = TimeLeft(())
         self._begin = time.monotonic()
         self._first = self._pulls = self._failures = 0
@@ -245,11 +253,12 @@ class _Playing:
         """Take note of a finished cell."""
         failed = bool(result.error)
         self._failures += failed
-        self._pulls += 0 if failed else cell.horizon
+        n_played = 0 if failed else int(result.counts.sum())
+        self._pulls += n_played
         label = cell.policy.label
         self._time_left.finish(label, cell.horizon, None if failed else result.seconds)
         cells, pulls, spent = self._spent.get(label, (0, 0, 0.0))
-        self._spent[label] = (cells + 1, pulls + cell.horizon, spent + result.seconds)
+        self._spent[label] = (cells + 1, pulls + n_played, spent + result.seconds)
         self._shown.advance(self._shown.done + 1)
 
     def plan(self, total: int, done: int) -> None:
@@ -264,7 +273,7 @@ class _Playing:
     def summary(self) -> Iterator[str]:
         """Yield what each policy took, a line each."""
         for label, (cells, pulls, seconds) in self._spent.items():
-            rate = f", {_rounded(pulls / seconds)} pulls/s" if seconds else ""
+            rate = f", {_rounded(pulls / seconds)} {self._steps}/s" if seconds else ""
             yield f"{one_line(label, 80)}: {counted(cells, 'cell')}, {seconds:.2f} s{rate}"
 
     def _played(self) -> str:
@@ -275,7 +284,7 @@ class _Playing:
             return f"{texts[0]}, the first ones load code"
         seconds = time.monotonic() - self._begin - self._shown.compiling.seconds
         if self._pulls and seconds > 0:
-            texts.append(f"{_rounded(self._pulls / seconds)} pulls/s")
+            texts.append(f"{_rounded(self._pulls / seconds)} {self._steps}/s")
         if self._failures:
             texts.append(f"{self._failures:,} failed")
         is_done = self._shown.done == self._shown.total
@@ -325,7 +334,7 @@ def check(file: Path, verify: int) -> None:
         "horizons": len(experiment.config.horizons),
         "replications": experiment.config.replications,
         "cells": len(cells),
-        "pulls": sum(cell.horizon for cell in cells),
+        "visits, at most" if experiment.is_crowd else "pulls": sum(cell.horizon for cell in cells),
     }
     rows = {name: f"{count:,}" for name, count in counts.items()}
     rows["folder"] = str(run_folder(experiment))

@@ -76,7 +76,7 @@ def show_run(
     Return the exit code: 1 if a cell or a benchmark failed.
     """
     cells = run.cells() if cells is None else cells
-    observations = Observations(run.name, run.variants, run.told, cells)
+    observations = run.observed(cells)
     names = None if by is None else [name.strip() for name in by.split(",") if name.strip()]
     table = pool(observations, names, horizon=horizon, policies=policies)
     chosen = [

@@ -8,10 +8,10 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sized
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
-from attrs import evolve, field, fields, frozen, has
+from attrs import asdict, evolve, field, fields, frozen, has
 from numpy.random import SeedSequence
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
@@ -23,12 +23,25 @@ from bdes_framework._internal.text import quoted
 from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.experiment.failures import explained
-from bdes_framework.interfaces import Environment, HasBenchmark, HasInstance, Policy
+from bdes_framework.interfaces import (
+    CrowdEnvironment,
+    CrowdPolicy,
+    Environment,
+    HasBenchmark,
+    HasInstance,
+    HasVisitsPerUser,
+    Kind,
+    Policy,
+)
 from bdes_framework.model.compiling import CompileTimer, on_compiling
-from bdes_framework.model.instance import Problem
+from bdes_framework.model.instance import CrowdProblem, Problem
 from bdes_framework.plugin.fingerprint import ChangedCodeError, decisive_versions, has_foreign_code
 from bdes_framework.plugin.plugins import Plugins
+from bdes_framework.plugin.registry import REVEALED
 from bdes_framework.plugin.shared_functions import shared_functions_kept
+from bdes_framework.simulation.crowd import CrowdTrace, simulate_crowd
+from bdes_framework.simulation.crowd_benchmark import user_checkpoints
+from bdes_framework.simulation.feedback import Feedback, FeedbackConfig
 from bdes_framework.simulation.loop import Trace, log_checkpoints, simulate
 
 KEY_FORMAT = 2
@@ -48,6 +61,7 @@ OVERHEAD_PULLS = 100_000
 class Part:
     """An environment or a policy of a cell: its label, its plugin's name, its parameters.
 
+    ``decisive`` are its parameters with the content of files in place of their names.
     ``code`` names the code it consists of, with versions: its plugin's and what it references.
     ``source`` is its label without what varies, ``varies`` the values of what does, and
     ``instance`` tells the arms it has from those of other instances; ``uses`` is what a policy
@@ -62,6 +76,7 @@ class Part:
     varies: Mapping[str, str | int | float | bool] = field(factory=dict)
     instance: str = ""
     uses: tuple[str, ...] = ()
+    decisive: Mapping[str, object] | None = None
 
     @property
     def is_foreign(self) -> bool:
@@ -72,6 +87,11 @@ class Part:
     def table(self) -> dict[str, object]:
         """The reference from which the plugin builds it."""
         return {"use": self.use, **self.parameters}
+
+    @property
+    def decisive_table(self) -> dict[str, object]:
+        """The reference with the content of files in place of their names."""
+        return self.table if self.decisive is None else {"use": self.use, **self.decisive}
 
 
 @frozen
@@ -89,13 +109,17 @@ class Cell:
     environment, policy : Part
         Labels, plugin names and parameters.
     horizon, replication : int
-        Number of rounds, and number of the repetition, from 0.
+        Number of rounds, or of visits at most, and number of the repetition, from 0.
     seed : int
         The experiment's seed: the root of every random stream.
     checkpoints : int
         Number of log-spaced rounds at which the curves are recorded.
     reveal_lam, reveal_replenishing_arm : bool
         What is revealed to the policy of the instance.
+    reveal_visits_per_user : bool
+        Whether the policy is told how often a user is expected to come.
+    feedback : FeedbackConfig | None
+        When a policy for many users learns rewards; None where there is one audience.
     """
 
     key: str
@@ -109,6 +133,8 @@ class Cell:
     checkpoints: int
     reveal_lam: bool
     reveal_replenishing_arm: bool
+    reveal_visits_per_user: bool = True
+    feedback: FeedbackConfig | None = None
 
     def __repr__(self) -> str:
         policy, environment = quoted(self.policy.label, 60), quoted(self.environment.label, 60)
@@ -119,6 +145,23 @@ class Cell:
     def cost(self) -> float:
         """Expected cost in pulls, building and saving included, by which engines balance load."""
         return float(self.horizon + OVERHEAD_PULLS)
+
+
+@frozen(eq=False)
+class UserCurves:
+    """What the first users brought together, in the order of their first visits.
+
+    Parameters
+    ----------
+    users : IntArray, shape (d,)
+        Numbers of users, increasing; the last is the number of all who came.
+    rewards, means : FloatArray, shape (d,)
+        Cumulative reward of the first so many users, and its expectation.
+    """
+
+    users: IntArray
+    rewards: FloatArray
+    means: FloatArray
 
 
 @frozen(eq=False)
@@ -144,6 +187,8 @@ class CellResult:
         The error on one line, and its traceback; empty if the cell did not fail.
     seconds : float
         Duration, without what was compiled meanwhile; not part of the result.
+    user_curves : UserCurves | None
+        Curves over users; None if there is one audience, or the cell failed.
     """
 
     key: str
@@ -156,6 +201,7 @@ class CellResult:
     error: str
     details: str = field(repr=False)
     seconds: float
+    user_curves: UserCurves | None = field(default=None, repr=False)
 
     @property
     def warning(self) -> str | None:
@@ -209,21 +255,37 @@ def execute(plugins: Plugins, cell: Cell) -> CellResult:
         if is_interrupt(error) or isinstance(error, ChangedCodeError):
             raise
         return failed(cell.key, *explained(error, plugins), time.perf_counter() - begin)
+    rewards, means, states = (
+        np.empty(0) if curve is None else to_the_end(curve, checkpoints.size)
+        for curve in (trace.cumulative_rewards, trace.cumulative_means, trace.cumulative_states)
+    )
     return CellResult(
         key=cell.key,
-        rewards=trace.cumulative_rewards,
-        means=trace.cumulative_means,
-        states=np.empty(0) if trace.cumulative_states is None else trace.cumulative_states,
+        rewards=rewards,
+        means=means,
+        states=states,
         counts=trace.counts,
         basis=basis,
         diagnostics=diagnostics,
         error="",
         details="",
         seconds=max(time.perf_counter() - begin - compiling.seconds, 0.0),
+        user_curves=_user_curves(trace, checkpoints) if isinstance(trace, CrowdTrace) else None,
     )
 
 
-def _diagnostics_json(trace: Trace, plugins: Plugins) -> str:
+def to_the_end(curve: FloatArray, n: int) -> FloatArray:
+    """Return a cumulative curve of ``n`` values: it stays what it is when nobody comes any more."""
+    return np.pad(curve, (0, n - curve.size), mode="edge")
+
+
+def _user_curves(trace: CrowdTrace, checkpoints: IntArray) -> UserCurves:
+    users = user_checkpoints(checkpoints, trace.n_users)
+    rewards, means = trace.cumulative_user_rewards, trace.cumulative_user_means
+    return UserCurves(users, rewards[users - 1], means[users - 1])
+
+
+def _diagnostics_json(trace: Trace | CrowdTrace, plugins: Plugins) -> str:
     """Return the diagnostics of a simulation as JSON, or why there are none: no failure."""
     error = trace.diagnostics_error
     try:
@@ -259,17 +321,31 @@ def failed(key: str, error: str, details: str, seconds: float = 0.0) -> CellResu
     return CellResult(key, empty, empty, empty, no_counts, "", "{}", error, details, seconds)
 
 
-def build_environment(plugins: Plugins, cell: Cell) -> Environment:
+def build_environment(plugins: Plugins, cell: Cell) -> Environment | CrowdEnvironment:
     """Build a cell's environment with the seed of its replication."""
-    return plugins.environment(cell.environment.table, seed=_seed(cell))
+    if cell.feedback is None:
+        return plugins.environment(cell.environment.table, seed=_seed(cell))
+    return plugins.crowd_environment(cell.environment.table, seed=_seed(cell))
 
 
 def play(
-    plugins: Plugins, cell: Cell, environment: Environment, checkpoints: IntArray, *, keep: bool
-) -> Trace:
+    plugins: Plugins,
+    cell: Cell,
+    environment: Environment | CrowdEnvironment,
+    checkpoints: IntArray,
+    *,
+    keep: bool,
+) -> Trace | CrowdTrace:
     """Simulate a cell's policy on ``environment``; what is recorded changes no number."""
     policy = _build_policy(plugins, cell, environment)
-    return simulate(environment, policy, cell.horizon, checkpoints=checkpoints, keep=keep)
+    if cell.feedback is None:
+        one = cast(Environment, environment), cast(Policy, policy)
+        return simulate(*one, cell.horizon, checkpoints=checkpoints, keep=keep)
+    feedback = Feedback(**asdict(cell.feedback), seed=branch(_seed(cell), "feedback"))
+    many = cast(CrowdEnvironment, environment), cast(CrowdPolicy, policy)
+    return simulate_crowd(
+        *many, cell.horizon, feedback=feedback, checkpoints=checkpoints, keep=keep
+    )
 
 
 def missing_knowledge(plugins: Plugins, cell: Cell) -> str:
@@ -279,15 +355,17 @@ def missing_knowledge(plugins: Plugins, cell: Cell) -> str:
     """
     if cell.environment.is_foreign or cell.policy.is_foreign:
         return ""
-    hidden = [name for name in ("reveal_lam", "reveal_replenishing_arm") if not getattr(cell, name)]
+    kind = Kind.POLICY if cell.feedback is None else Kind.CROWD_POLICY
+    names = [f"reveal_{name}" for name in REVEALED[kind]]
+    hidden = [name for name in names if not getattr(cell, name)]
     try:
         with guarded(plugins):
             environment = build_environment(plugins, cell)
             try:
                 _build_policy(plugins, cell, environment)
             except InvalidValueError as error:
-                knowing = evolve(cell, reveal_lam=True, reveal_replenishing_arm=True)
-                _build_policy(plugins, knowing, environment)
+                knowing: dict[str, Any] = dict.fromkeys(names, True)
+                _build_policy(plugins, evolve(cell, **knowing), environment)
                 return f"{error}; or set {' and '.join(hidden)} to true"
     except BaseException as error:
         if is_interrupt(error):
@@ -295,33 +373,42 @@ def missing_knowledge(plugins: Plugins, cell: Cell) -> str:
     return ""
 
 
-def _build_policy(plugins: Plugins, cell: Cell, environment: Environment) -> Policy:
+def _build_policy(
+    plugins: Plugins, cell: Cell, environment: Environment | CrowdEnvironment
+) -> Policy | CrowdPolicy:
     """Build a cell's policy; of an environment that is no B-DES instance nothing is revealed."""
-    problem = Problem(environment.n_arms, cell.horizon)
-    if isinstance(environment, HasInstance):
-        instance = environment.instance
-        problem = evolve(
-            problem,
-            lam=instance.lam if cell.reveal_lam else None,
-            replenishing_arm=int(instance.b.argmax()) if cell.reveal_replenishing_arm else None,
-            q0=instance.q0,
-        )
-    return plugins.policy(cell.policy.table, problem, seed=_seed(cell))
+    instance = environment.instance if isinstance(environment, HasInstance) else None
+    known = {} if instance is None else {"q0": instance.q0}
+    lam = instance.lam if instance is not None and cell.reveal_lam else None
+    if cell.feedback is None:
+        shown = instance if cell.reveal_replenishing_arm else None
+        best = None if shown is None else int(shown.b.argmax())
+        one = Problem(environment.n_arms, cell.horizon, lam, best, **known)
+        return plugins.policy(cell.policy.table, one, seed=_seed(cell))
+    often = None
+    if cell.reveal_visits_per_user and isinstance(environment, HasVisitsPerUser):
+        often = environment.visits_per_user
+    many = CrowdProblem(environment.n_arms, cell.horizon, often, lam, **known)
+    return plugins.crowd_policy(cell.policy.table, many, seed=_seed(cell))
 
 
 def _seed(cell: Cell) -> SeedSequence:
     return branch(cell.seed, "replication", cell.replication)
 
 
-def _basis(environment: Environment, cell: Cell) -> str:
+def _basis(environment: Environment | CrowdEnvironment, cell: Cell) -> str:
     """Return a hash of what decides the benchmark: the instance, which may have been drawn.
 
-    An environment with a benchmark of its own is asked once per replication.
+    An environment with a benchmark of its own is asked once per replication, and so are the
+    visits of many users.
     """
-    if isinstance(environment, HasBenchmark):
+    is_crowd = cell.feedback is not None
+    if isinstance(environment, HasInstance) if is_crowd else isinstance(environment, HasBenchmark):
         own = cell.environment
         code = decisive_versions(own.code)
-        return spec_hash(own=own.table, code=code, seed=cell.seed, k=cell.replication)
+        return spec_hash(own=own.decisive_table, code=code, seed=cell.seed, k=cell.replication)
+    if is_crowd:
+        return ""
     if isinstance(environment, HasInstance):
         return spec_hash(instance=environment.instance)
     return ""

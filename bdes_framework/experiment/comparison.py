@@ -24,7 +24,15 @@ _Resolved: TypeAlias = Mapping[str, Any]
 _Place: TypeAlias = tuple[str, int]
 """Environment and horizon."""
 
-_SETTINGS = ("seed", "replications", "horizons", "reveal_lam", "reveal_replenishing_arm")
+_SETTINGS = (
+    "seed",
+    "replications",
+    "horizons",
+    "reveal_lam",
+    "reveal_replenishing_arm",
+    "reveal_visits_per_user",
+    "feedback",
+)
 
 
 @frozen
@@ -160,17 +168,18 @@ def _tables(resolved: _Resolved, key: str) -> dict[_Place, Any]:
     return {(part["label"], part["horizon"]): part["table"] for part in resolved["config"][key]}
 
 
-def setup_changes(one: _Resolved, other: _Resolved, name: str) -> Iterator[str]:
+def setup_changes(before: _Resolved, after: _Resolved, name: str) -> Iterator[str]:
     """Yield in what the second run, called ``name``, was set up otherwise than the first."""
-    first, second = one["config"], other["config"]
+    first, second = before["config"], after["config"]
     for key in _SETTINGS:
-        if first[key] != second[key]:
+        # Older runs lack what came later.
+        if key in first and key in second and first[key] != second[key]:
             yield f"{key}: {_shown(first[key])} -> {_shown(second[key])} in {name}"
-    before, after = _tables(one, "policies"), _tables(other, "policies")
+    was, now = _tables(before, "policies"), _tables(after, "policies")
     changed: dict[str, str] = {}
-    for place in before.keys() & after.keys():
-        if before[place] != after[place]:
-            changed.setdefault(place[0], _changed_keys(before[place], after[place]))
+    for place in was.keys() & now.keys():
+        if was[place] != now[place]:
+            changed.setdefault(place[0], _changed_keys(was[place], now[place]))
     for label, changes in sorted(changed.items()):
         yield f"policy {quoted(label)} has other parameters in {name}: {changes}"
     for kind in ("policies", "environments"):

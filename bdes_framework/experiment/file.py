@@ -1,5 +1,6 @@
 """The experiment file: read and checked, its grids expanded into cells."""
 
+import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,12 +28,20 @@ from bdes_framework.interfaces import (
     PolicyRef,
     Reference,
 )
-from bdes_framework.plugin.config_types import ANYTHING, field_types
+from bdes_framework.planning.plan_report import stationary_planner
+from bdes_framework.plugin.config_types import (
+    ANYTHING,
+    ReferenceType,
+    ScalarType,
+    field_types,
+    members_of,
+)
 from bdes_framework.plugin.config_values import structure
-from bdes_framework.plugin.fingerprint import framework_code
+from bdes_framework.plugin.fingerprint import framework_code, has_foreign_code
 from bdes_framework.plugin.load import PluginsConfig, load_plugins
 from bdes_framework.plugin.plugins import Plugins
-from bdes_framework.plugin.registry import Entry
+from bdes_framework.plugin.registry import REVEALED, Entry
+from bdes_framework.simulation.feedback import FeedbackConfig
 
 MAX_LABEL_LENGTH = 200
 MAX_CELLS = 1_000_000
@@ -56,10 +65,10 @@ class ExperimentConfig:
     seed : int
         The root of every random stream.
     horizons : list[int]
-        Numbers of rounds to play; every policy plays every horizon.
+        Numbers of rounds to play, or of visits of many users; every policy plays every horizon.
     environments, policies : list[table]
         Each names a plugin with ``use``, may give itself a ``label``, and sets the
-        plugin's parameters.
+        plugin's parameters. All are for one audience, or all for many users.
     replications : int
         Number of repetitions of each cell, each with random streams of its own.
     checkpoints : int
@@ -68,6 +77,10 @@ class ExperimentConfig:
         Whether the evolution rate is revealed to policies.
     reveal_replenishing_arm : bool
         Whether it is revealed to policies which arm has the largest end state.
+    reveal_visits_per_user : bool
+        Whether it is revealed to policies for many users how often a user comes on average.
+    feedback : table
+        When policies for many users learn rewards: ``every``, ``delay``, ``delays``, ``lost``.
     benchmark : planner | false
         The planner that computes the best sequence; with false, regret is absent.
     engine : engine
@@ -87,6 +100,8 @@ class ExperimentConfig:
     checkpoints: int = 50
     reveal_lam: bool = True
     reveal_replenishing_arm: bool = False
+    reveal_visits_per_user: bool = True
+    feedback: FeedbackConfig = field(factory=FeedbackConfig)
     benchmark: PlannerRef | Literal[False] = "certified"
     engine: EngineRef = "processes"
     timeout: float | None = None
@@ -122,6 +137,11 @@ class Experiment:
     versions: Mapping[str, str]
     text: str
     file: Path | None
+
+    @property
+    def is_crowd(self) -> bool:
+        """Whether it is about many users, so that horizons are numbers of visits."""
+        return any(cell.feedback is not None for cell in self.cells[:1])
 
     def __repr__(self) -> str:
         config = self.config
@@ -195,18 +215,24 @@ def _registered(
 
 
 def build_experiment(
-    file: Path | str, text: str, tables: Mapping[str, object], objects: Sequence[object] = ()
+    file: Path | str,
+    text: str,
+    tables: Mapping[str, object],
+    objects: Sequence[object] = (),
+    *,
+    reads_files: bool = True,
 ) -> Experiment:
     """Check the content of an experiment file, which ``tables`` holds parsed.
 
-    ``file`` may also be words that say what was given in place of one.
+    ``file`` may also be words that say what was given in place of one. Unless it ``reads_files``,
+    a parameter that names a file is a mistake.
     """
     config, mistakes = _structured(tables, str(file))
     malformed = {_malformed_part(mistake) for mistake in mistakes}
     base = file.resolve().parent if isinstance(file, Path) else Path.cwd()
     plugins, wrong_plugins = _loaded_plugins(config.plugins, base, objects)
     mistakes += wrong_plugins
-    builder = _CellBuilder(config, plugins, str(file), base)
+    builder = _CellBuilder(config, plugins, str(file), base if reads_files else None)
     cells = builder.cells()
     mistakes += [
         mistake
@@ -295,9 +321,12 @@ def _top_key(mistake: Mistake) -> str:
 class _CellBuilder:
     """Builds the cells of a config, collecting every mistake instead of stopping at one."""
 
-    def __init__(self, config: ExperimentConfig, plugins: Plugins, source: str, base: Path) -> None:
+    def __init__(
+        self, config: ExperimentConfig, plugins: Plugins, source: str, base: Path | None
+    ) -> None:
         self.mistakes: list[Mistake] = _value_mistakes(config)
         self.planner_code: dict[str, str] = {}
+        self._is_crowd = False
         self._config = config
         self._plugins = plugins
         self._source = source
@@ -306,14 +335,14 @@ class _CellBuilder:
     def cells(self) -> list[Cell]:
         """Return the cells, as far as they can be made."""
         config = self._config
-        for kind, path in ((Kind.ENGINE, "engine"), (Kind.PLANNER, "benchmark")):
-            if (ref := getattr(config, path)) is not False:
-                with self._collect_mistakes(path):
-                    found = self._plugins.resolve(kind, ref, source=self._source, path=path)
-                    if kind is Kind.PLANNER:
-                        self.planner_code = self._plugins.code_of(*found)
+        with self._collect_mistakes("engine"):
+            self._plugins.resolve(Kind.ENGINE, config.engine, source=self._source, path="engine")
         environments = self._sources(Kind.ENVIRONMENT, "environments", config.environments)
         policies = self._sources(Kind.POLICY, "policies", config.policies)
+        self._check_audiences(environments, policies)
+        if config.benchmark is not False:
+            with self._collect_mistakes("benchmark"):
+                self.planner_code = self._check_benchmark(config.benchmark)
         size = self._size_that_fits(environments, policies)
         if size is None:
             return []
@@ -331,6 +360,44 @@ class _CellBuilder:
                 self._parts(policies, horizon, n_arms=2)
         self._check_knowledge(policies, cells)
         return cells
+
+    def _check_audiences(
+        self, environments: list[grid.Source], policies: list[grid.Source]
+    ) -> None:
+        """Report what is not for as many as the first environment is: one audience, or users."""
+        if not environments:
+            return
+        first = environments[0]
+        self._is_crowd = first.kind is Kind.CROWD_ENVIRONMENT
+        has = "many users" if self._is_crowd else "one audience"
+        one = f"{first.path} has {has}"
+        for source in (*environments[1:], *policies):
+            name = quoted(source.entry.name)
+            is_crowd = source.kind in (Kind.CROWD_ENVIRONMENT, Kind.CROWD_POLICY)
+            if is_crowd == self._is_crowd:
+                continue
+            if source.kind is Kind.POLICY:
+                hint = f'{{use = "each", policy = "{source.entry.name}"}}, or "pooled" for "each"'
+                what = f"{name} is a policy for one audience, and {one}: write {hint}"
+            elif source.kind is Kind.CROWD_POLICY:
+                what = f"{name} is a policy for many users, and {one}"
+            else:
+                other = "many users" if is_crowd else "one audience"
+                what = f"{name} has {other}, and {one}: make two experiments of them"
+            self._add_mistake(source.path, what)
+        for sources in (environments, policies):
+            crowds = (Kind.CROWD_ENVIRONMENT, Kind.CROWD_POLICY)
+            sources[:] = [s for s in sources if (s.kind in crowds) == self._is_crowd]
+        if self._config.feedback != FeedbackConfig() and not self._is_crowd:
+            self._add_mistake("feedback", f"is for experiments of many users; {one}")
+
+    def _check_benchmark(self, planner: Reference) -> dict[str, str]:
+        """Return the code of the planner of benchmarks; of many users, it makes decision tables."""
+        found = self._plugins.resolve(Kind.PLANNER, planner, source=self._source, path="benchmark")
+        code = self._plugins.code_of(*found)
+        if self._is_crowd and not has_foreign_code(code):
+            stationary_planner(self._plugins, planner)
+        return code
 
     def _check_knowledge(self, policies: list[grid.Source], cells: list[Cell]) -> None:
         """Report each policy that none of its cells reveals enough to."""
@@ -351,6 +418,12 @@ class _CellBuilder:
     ) -> Iterator[Cell]:
         config = self._config
         code = {**framework_code(), **environment.code, **policy.code}
+        users: dict[str, object] = {}
+        if self._is_crowd:
+            users = {
+                "reveal_visits_per_user": config.reveal_visits_per_user,
+                "feedback": config.feedback,
+            }
         for replication in range(n_replications):
             decisive = {
                 "horizon": horizon,
@@ -359,8 +432,9 @@ class _CellBuilder:
                 "checkpoints": config.checkpoints,
                 "reveal_lam": config.reveal_lam,
                 "reveal_replenishing_arm": config.reveal_replenishing_arm,
+                **users,
             }
-            tables = {"environment": environment.table, "policy": policy.table}
+            tables = {"environment": environment.decisive_table, "policy": policy.decisive_table}
             spec = spec_hash(**decisive, **tables)
             yield Cell(
                 key=cell_key(spec, code),
@@ -383,12 +457,13 @@ class _CellBuilder:
                 what = f"the label {quoted(label)} is taken; give each its own 'label'"
                 self._add_mistake(path, what)
             with self._collect_mistakes(path):
-                entry = self._plugins.entry(kind, use)
+                meant = self._plugins.kind_in_file(kind, use)
+                entry = self._plugins.entry(meant, use)
                 axes, mistakes = grid.axes_of(entry, table, path)
                 self.mistakes += mistakes
                 # A taken label is reported by now: the path keeps the two apart from here on.
                 found.append(
-                    grid.Source(kind, path, entry, path if label in labels else label, axes)
+                    grid.Source(meant, path, entry, path if label in labels else label, axes)
                 )
                 labels.add(label)
         return found
@@ -457,12 +532,38 @@ class _CellBuilder:
                 values[name] = grid.formula_value(
                     value, f"{source.path}.{name}", horizon, n_arms, kinds[name]
                 )
+        values, decisive = self._with_files(source.entry, values, source.path)
         table = {"use": source.entry.name, **values}
         found = self._plugins.resolve(source.kind, table, source=self._source, path=source.path)
         code = self._plugins.code_of(*found)
         where = (source.label, *source.dimensions(chosen))
-        uses = source.entry.revealed(found[1]) if source.kind is Kind.POLICY else ()
-        return Part(label, source.entry.name, values, code, *where, uses), n_arms
+        uses = source.entry.revealed(found[1]) if source.kind in REVEALED else ()
+        return Part(label, source.entry.name, values, code, *where, uses, decisive), n_arms
+
+    def _with_files(
+        self, entry: Entry, values: Mapping[str, object], path: str
+    ) -> tuple[dict[str, object], dict[str, object]]:
+        """Return parameters with whole names of files, and with hashes of their content instead."""
+        kinds = field_types(entry.config)
+        whole, hashed = dict(values), dict(values)
+        for name, value in values.items():
+            members = members_of(kinds.get(name, ANYTHING))
+            refers = next((kind.kind for kind in members if isinstance(kind, ReferenceType)), None)
+            if isinstance(value, str) and ScalarType(Path) in members:
+                file = self._file(value, f"{path}.{name}")
+                whole[name] = str(file)
+                hashed[name] = f"{file.name} sha256:{_file_hash(file, f'{path}.{name}')}"
+            elif isinstance(value, Mapping) and refers is not None and "use" in value:
+                inner = self._plugins.entry(refers, str(value["use"]))
+                whole[name], hashed[name] = self._with_files(inner, value, f"{path}.{name}")
+        return whole, hashed
+
+    def _file(self, name: str, path: str) -> Path:
+        """Return a file that the experiment names, relative to its own folder."""
+        if self._base is None:
+            unasked = "names a file, which is not read unasked: give --experiment"
+            raise ConfigError([Mistake(path, unasked)], self._source)
+        return self._base / name
 
     def _with_arms(self, source: grid.Source, chosen: Mapping[str, object]) -> dict[str, object]:
         arms = {k.removeprefix("arms."): v for k, v in chosen.items() if k.startswith("arms.")}
@@ -478,7 +579,7 @@ class _CellBuilder:
                 raise ConfigError([Mistake(path, "stands for r and b: give one or the other")])
             config = structure(ArmsConfig, arms, self._source, path)
             try:
-                values = arms_parameters(config, self._base) | values
+                values = arms_parameters(config, self._base or Path()) | values
             except ConfigError as error:  # about the file of arms, not about this one
                 where = f"{path}.file"
                 mistakes = [Mistake(where, f"{error.source}: {each}") for each in error.mistakes]
@@ -497,6 +598,15 @@ class _CellBuilder:
 
     def _add_mistake(self, path: str, message: str) -> None:
         self.mistakes.append(Mistake(path, message))
+
+
+def _file_hash(file: Path, path: str) -> str:
+    try:
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()[:32]
+    except OSError as error:
+        what = f"{quoted(str(file), 200)} cannot be read: {error.strerror}"
+        raise ConfigError([Mistake(path, what)]) from None
 
 
 def _is_horizon(value: int) -> bool:

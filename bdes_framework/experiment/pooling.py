@@ -21,6 +21,7 @@ from bdes_framework.experiment.result_table import (
     PolicyResults,
     Pooled,
     ResultTable,
+    Step,
     Value,
     shown_value,
 )
@@ -89,12 +90,15 @@ class Observations:
         What was revealed to each policy.
     cells : Sequence[CellSummary]
         The cells, failed ones included.
+    step : Literal["round", "visit"]
+        What horizons count: rounds, or visits of many users.
     """
 
     name: str
     variants: Mapping[tuple[str, int], Variant]
     told: Mapping[str, tuple[str, ...]]
     cells: Sequence[CellSummary]
+    step: Step = "round"
 
     @property
     def horizons(self) -> list[int]:
@@ -150,13 +154,18 @@ def share_of(cell: CellSummary) -> float | None:
 
 
 def reward_of(cell: CellSummary) -> float | None:
-    """Return a cell's expected reward per round; None if it failed."""
-    return None if cell.total_mean is None else cell.total_mean / cell.horizon
+    """Return a cell's expected reward per round, or per visit; None if it failed."""
+    return cell.mean_per_step
 
 
 def regret_of(cell: CellSummary) -> float | None:
     """Return a cell's DES regret; None without a benchmark, or if it failed."""
     return cell.regret
+
+
+def regret_per_user_of(cell: CellSummary) -> float | None:
+    """Return a cell's DES regret per user; None without a benchmark, or with one audience."""
+    return cell.regret_per_user
 
 
 def differences(one: Sample, other: Sample) -> Sample:
@@ -256,6 +265,7 @@ def pool(
     units = {observations.unit(cell) for cell in at_end}
     return ResultTable(
         name=observations.name,
+        step=observations.step,
         measure=measure,
         by=by,
         groups=tuple(groups),
@@ -337,9 +347,11 @@ def _column(
         assert best is not None
         ahead = differences(samples[best], sample)
         regrets = observations.sample(own[policy], regret_of)
+        per_user = observations.sample(own[policy], regret_per_user_of)
         found[policy] = Pooled(
             share=means[policy] if measure == "share" else None,
             regret=estimate_of(regrets) if regrets else None,
+            regret_per_user=estimate_of(per_user) if per_user else None,
             reward=estimate_of(observations.sample(own[policy], reward_of)),
             behind=estimate_of(ahead) if ahead and policy != best else None,
             n_first=firsts[policy],

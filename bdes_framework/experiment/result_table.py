@@ -21,6 +21,9 @@ Group: TypeAlias = tuple[Value, ...]
 
 Measure: TypeAlias = Literal["share", "reward"]
 
+Step: TypeAlias = Literal["round", "visit"]
+"""What a horizon counts: rounds of one audience, or visits of many users."""
+
 MAX_LABEL = 60
 """Characters of a label that a table shows."""
 
@@ -34,7 +37,9 @@ BEATEN = 1 + 1e-6
 
 IntervalOver: TypeAlias = Literal["instances", "replications", "both"]
 
-ColumnKind: TypeAlias = Literal["policy", "key", "group", "overall", "regret", "first", "told"]
+ColumnKind: TypeAlias = Literal[
+    "policy", "key", "group", "overall", "regret", "per_user", "first", "told"
+]
 
 
 @frozen
@@ -67,8 +72,10 @@ class Pooled:
         Expected reward as a share of the best sequence's; None where there is no benchmark.
     regret : Estimate | None
         DES regret per instance; None where there is no benchmark.
+    regret_per_user : Estimate | None
+        DES regret per user; None where there is one audience, or no benchmark.
     reward : Estimate
-        Expected reward per round.
+        Expected reward per round, or per visit of many users.
     behind : Estimate | None
         By how much less it earns than the best policy, in what the table measures: paired on
         the same instances and random draws. None for the best policy, and without a pair.
@@ -86,6 +93,7 @@ class Pooled:
 
     share: Estimate | None
     regret: Estimate | None
+    regret_per_user: Estimate | None
     reward: Estimate
     behind: Estimate | None
     n_first: int
@@ -105,7 +113,7 @@ class Pooled:
         )
 
     def measured(self, measure: Measure) -> Estimate:
-        """Return its share of OPT, or its reward per round."""
+        """Return its share of OPT, or its reward per round or visit."""
         found = self.share if measure == "share" else self.reward
         assert found is not None
         return found
@@ -141,15 +149,17 @@ class ResultTable:
     ----------
     name : str
         The experiment's name.
+    step : Literal["round", "visit"]
+        What horizons count: rounds, or visits of many users.
     measure : Literal["share", "reward"]
         What is compared: the share of the best sequence's reward, or, where a benchmark is
-        missing, the reward per round.
+        missing, the reward per round or visit.
     by : tuple[str, ...]
         The dimensions the table is split by, such as ``lam``.
     groups : tuple[tuple, ...]
         Their values, one group per column.
     horizon : int
-        The number of rounds of the overall column: the longest horizon, or the chosen one.
+        The number of rounds or visits of the overall column: the longest, or the chosen one.
     dimensions : Mapping[str, tuple]
         All that varies in the run, with its values; ``instance`` is left out.
     n_instances : int
@@ -166,6 +176,7 @@ class ResultTable:
     """
 
     name: str
+    step: Step
     measure: Measure
     by: tuple[str, ...]
     groups: tuple[Group, ...]
@@ -187,7 +198,7 @@ class ResultTable:
         assert best.overall is not None
         earned = best.overall.measured(self.measure)
         words = f"{shown_value(best.policy)} earns {self._amount(earned)}"
-        words += " of the best sequence" if self.measure == "share" else " per round"
+        words += f" of {best_words(self.step)}" if self.measure == "share" else f" per {self.step}"
         if beats_benchmark(best.overall):
             words = f"{shown_value(best.policy)} earns more than the benchmark, which is no optimum"
         if len(ranked) == 1:
@@ -232,11 +243,14 @@ class ResultTable:
             found = [row.groups[index] for row in self.rows]
             columns.append(self._measured("group", self._group_name(group), found))
         if self.by != ("T",):
-            alone = "share, %" if self.measure == "share" else "reward per round"
+            alone = "share, %" if self.measure == "share" else f"reward per {self.step}"
             heading = "all" if self.groups else alone
             columns.append(self._measured("overall", (heading,), overall))
         if self.measure == "share":
             columns.append(TableColumn("regret", ("regret",), tuple(map(_regret, overall))))
+            if any(own is not None and own.regret_per_user is not None for own in overall):
+                texts = tuple(map(_regret_per_user, overall))
+                columns.append(TableColumn("per_user", ("per user",), texts))
         if self.n_units > 1 and len(self.rows) > 1:
             columns.append(TableColumn("first", ("first on",), tuple(map(_first, overall))))
         told = tuple(", ".join(row.told) or "nothing" for row in self.rows)
@@ -292,19 +306,12 @@ class ResultTable:
 
     def explain(self, kinds: Set[ColumnKind]) -> Iterator[str]:
         """Yield what the numbers and marks mean, and what these columns are."""
-        what = "share of the best sequence's reward in %"
-        if self.measure == "reward":
-            what = "expected reward per round, for there is no benchmark"
-        at = "" if "T" in self.by else f", T = {self.horizon:,}"
-        over = self._interval_words()
-        yield f"{what}{at}; ± 95 % over {over}" if over else f"{what}{at}; one value each"
+        yield self._measure_words()
         if len(self.rows) > 1:
             marks = [self._mark(own) for row in self.rows for own in (row.overall, *row.groups)]
             tied = "; = tied: the difference, paired by instance and luck, may be 0"
             yield "* earns the most" + (tied if TIED in marks else "")
-        if "regret" in kinds:
-            at = f" at T = {self.horizon:,}" if "T" in self.by else ""
-            yield f"regret: expected reward lost against the best sequence{at}"
+        yield from self._regret_words(kinds)
         if "first" in kinds:
             yield f"first on: {self._first_words()}"
         others = [name for name in self.dimensions if name not in self.by and name != "T"]
@@ -315,7 +322,28 @@ class ResultTable:
             column = "all: " if "overall" in kinds and self.groups else ""
             yield f"{column}every environment counts the same, however many settings it has"
         if "told" in kinds:
-            yield "told: what a policy knows beforehand, besides the number of arms and T"
+            known = "T" if self.step == "round" else "of visits"
+            yield f"told: what a policy knows beforehand, besides the number of arms and {known}"
+
+    def _measure_words(self) -> str:
+        what = f"share of {best_words(self.step)}'s reward in %"
+        if self.measure == "reward":
+            what = f"expected reward per {self.step}, for there is no benchmark"
+        at = f", {horizon_words(self.horizon, self.step)}"
+        if "T" in self.by:
+            at = "; T counts visits" if self.step == "visit" else ""
+        over = self._interval_words()
+        return f"{what}{at}; ± 95 % over {over}" if over else f"{what}{at}; one value each"
+
+    def _regret_words(self, kinds: Set[ColumnKind]) -> Iterator[str]:
+        if "regret" in kinds:
+            at = f" at T = {self.horizon:,}" if "T" in self.by else ""
+            yield f"regret: expected reward lost against {best_words(self.step)}{at}"
+        if "per_user" in kinds:
+            yield "per user: that regret, divided by the number of users"
+        if self.step == "visit" and self.measure == "share":
+            what = "what to show at which state, not knowing when a user leaves"
+            yield f"{best_words(self.step)}: {what}"
 
     def _first_words(self) -> str:
         """Return what ranks are counted on, also where instances count more than once."""
@@ -364,6 +392,7 @@ class ResultTable:
         return {
             "name": self.name,
             "sentence": self.sentence,
+            "step": self.step,
             "measure": self.measure,
             "by": list(self.by),
             "horizon": self.horizon,
@@ -376,9 +405,10 @@ class ResultTable:
                 {
                     "policy": row.policy,
                     "told": list(row.told),
-                    "overall": _nested(row.overall),
+                    "overall": _nested(row.overall, self.step),
                     "groups": [
-                        dict(zip(self.by, group, strict=True)) | {"results": _nested(own)}
+                        dict(zip(self.by, group, strict=True))
+                        | {"results": _nested(own, self.step)}
                         for group, own in zip(self.groups, row.groups, strict=True)
                     ],
                 }
@@ -398,7 +428,9 @@ class ResultTable:
             nothing = (None,) * len(self.by)
             for group, own in [*zip(self.groups, row.groups, strict=True), (nothing, row.overall)]:
                 place = dict(zip(self.by, group, strict=True))
-                found.append({"policy": row.policy, **place, **_record(own), "told": row.told})
+                found.append(
+                    {"policy": row.policy, **place, **_record(own, self.step), "told": row.told}
+                )
         return found
 
     def to_pandas(self) -> "pandas.DataFrame":
@@ -448,6 +480,16 @@ def shown_value(value: Value) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
 
 
+def best_words(step: Step) -> str:
+    """Return what shares are of."""
+    return "the best sequence" if step == "round" else "the best decision table"
+
+
+def horizon_words(horizon: int, step: Step) -> str:
+    """Return a horizon for reading: a number of rounds, or of visits at most."""
+    return f"T = {horizon:,}" + (" visits" if step == "visit" else "")
+
+
 def interval_words(over: IntervalOver, n_instances: int, n_replications: int) -> str:
     """Return what intervals are over, with how many; empty if there are none."""
     instances, replications = f"{n_instances:,} instances", f"{n_replications:,} replications"
@@ -485,36 +527,45 @@ def listing(words: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
+def _regret_per_user(found: Pooled | None) -> str:
+    if found is None or found.regret_per_user is None:
+        return "-"
+    half = found.regret_per_user.half_width
+    return f"{found.regret_per_user.mean:.3f}" + ("" if half is None else f" ± {half:.3f}")
+
+
 _COUNTS = ("n_first", "n_units", "worst", "worst_instance", "n_failed", "is_best", "is_tied")
 
 
-def _estimates(found: Pooled) -> dict[str, Estimate | None]:
+def _estimates(found: Pooled, step: Step) -> dict[str, Estimate | None]:
+    of_users = {"regret_per_user": found.regret_per_user} if step == "visit" else {}
     return {
         "share": found.share,
         "regret": found.regret,
-        "reward_per_round": found.reward,
+        **of_users,
+        f"reward_per_{step}": found.reward,
         "behind": found.behind,
     }
 
 
-def _record(found: Pooled | None) -> dict[str, object]:
+def _record(found: Pooled | None, step: Step) -> dict[str, object]:
     """Return pooled results as a flat mapping."""
     if found is None:
         return {}
     record: dict[str, object] = {}
-    for name, value in _estimates(found).items():
+    for name, value in _estimates(found, step).items():
         record[name] = None if value is None else value.mean
         record[f"{name}_half_width"] = None if value is None else value.half_width
     return record | {name: getattr(found, name) for name in _COUNTS}
 
 
-def _nested(found: Pooled | None) -> dict[str, object] | None:
+def _nested(found: Pooled | None, step: Step) -> dict[str, object] | None:
     """Return pooled results with each mean and its half-width in a mapping of their own."""
     if found is None:
         return None
     nested: dict[str, object] = {
         name: None if value is None else {"mean": value.mean, "half_width": value.half_width}
-        for name, value in _estimates(found).items()
+        for name, value in _estimates(found, step).items()
     }
     return nested | {name: getattr(found, name) for name in _COUNTS}
 

@@ -22,10 +22,16 @@ from bdes_framework.errors import BdesError, ConfigError, StoreError
 from bdes_framework.experiment.cell import CellResult
 from bdes_framework.experiment.database import DamagedError, checksum
 from bdes_framework.experiment.pooling import Observations, Variant, pool, share_of
-from bdes_framework.experiment.result_table import ResultTable
-from bdes_framework.experiment.store import PlannedCell, Store, benchmark_key, open_store
+from bdes_framework.experiment.result_table import ResultTable, Step
+from bdes_framework.experiment.store import (
+    PlannedCell,
+    Store,
+    UserBenchmark,
+    benchmark_key,
+    open_store,
+)
 from bdes_framework.experiment.summary import CellSummary, Result, summarise
-from bdes_framework.interfaces import relative_gap
+from bdes_framework.interfaces import Kind, relative_gap
 from bdes_framework.plugin.hookspecs import RunProgress
 from bdes_framework.plugin.registry import REVEALED
 
@@ -39,6 +45,8 @@ _PLACE = ("policy", "told", "T", "replication", "seed")
 _NUMBERS = ("total_reward", "total_mean", "OPT", "regret", "share")
 _DETAILS = ("error", "diagnostics", "key")
 _CURVE = ("round", "total_reward", "total_mean", "regret", "total_state")
+_USERS = ("visits", "users", "regret_per_user", "clairvoyant")
+_USER_CURVE = ("visits", "users", "total_reward", "total_mean", "regret", "total_state")
 
 MAX_SHOWN_CELLS = 20_000
 """Of a run that a notebook shows when its name is typed: more take a while to read."""
@@ -67,6 +75,10 @@ class Curves:
     states : FloatArray | None, shape (n, c)
         Cumulative state of the pulls; None if the environment brings none. With the largest
         r, ``r * states - means`` is external regret.
+    steps : IntArray, shape (n, c)
+        Numbers of rounds, or of the visits there were, at each checkpoint.
+    over_users : OverUsers | None
+        The same over users in the order they first came; None with one audience.
     """
 
     checkpoints: IntArray
@@ -75,6 +87,8 @@ class Curves:
     means: FloatArray
     regret: FloatArray | None
     states: FloatArray | None
+    steps: IntArray
+    over_users: "OverUsers | None" = None
 
     def __repr__(self) -> str:
         regret = {} if self.regret is None else {"regret": float(self.regret[:, -1].mean())}
@@ -88,6 +102,30 @@ class Curves:
         )
 
 
+@frozen(eq=False)
+class OverUsers:
+    """Curves over users of one policy on one environment, one row per replication.
+
+    Parameters
+    ----------
+    users : IntArray, shape (d,)
+        Numbers of users, in the order they first came, that all replications had.
+    rewards, means : FloatArray, shape (n, d)
+        Reward of the first so many users, and its expectation.
+    regret : FloatArray | None, shape (n, d)
+        DES regret of the first so many users; None without a benchmark.
+    """
+
+    users: IntArray
+    rewards: FloatArray
+    means: FloatArray
+    regret: FloatArray | None
+
+    def __repr__(self) -> str:
+        shape = {"replications": len(self.means), "users": int(self.users[-1])}
+        return shown_fields("OverUsers", **shape, checkpoints=self.users.size)
+
+
 @frozen
 class RunBenchmark:
     """The benchmark of one environment at one horizon, against which regret is measured.
@@ -97,17 +135,25 @@ class RunBenchmark:
     environment : str
         The environment's label.
     horizon : int
-        Number of rounds.
+        Number of rounds, or of visits of many users at most.
     value : float
-        Expected reward of the benchmark's sequence.
+        Expected reward of the benchmark's sequence, or of the decision table for many users.
     upper_bound : float
-        Proven upper bound on the expected reward of any sequence.
+        Proven upper bound on the expected reward of any sequence; of many users, the
+        clairvoyant's, who knows how often each user will come.
+    users, visits : int | None
+        How many users came, and how often together; None with one audience.
+    table_gap : float | None
+        The gap of the decision table for many users; None with one audience.
     """
 
     environment: str
     horizon: int
     value: float
     upper_bound: float
+    users: int | None = None
+    visits: int | None = None
+    table_gap: float | None = None
 
     @property
     def gap(self) -> float:
@@ -117,11 +163,30 @@ class RunBenchmark:
 
 @frozen(eq=False)
 class _Finished:
-    """A planned cell with its result, and its benchmark's expected reward at the checkpoints."""
+    """A planned cell with its result, and its benchmark's expected reward at the checkpoints.
+
+    ``users`` is what the benchmark of many users has besides, ``bound`` its upper bound.
+    """
 
     planned: PlannedCell
     result: CellResult
     totals: FloatArray | None
+    users: UserBenchmark | None
+    bound: float | None
+
+    @property
+    def visits(self) -> int | None:
+        return None if self.result.user_curves is None else int(self.result.counts.sum())
+
+    @property
+    def user_regret(self) -> FloatArray | None:
+        """Regret of the first users, at the checkpoints of the curves over users."""
+        curves, benchmark = self.result.user_curves, self.users
+        if curves is None or benchmark is None or self.totals is None:
+            return None
+        if not np.array_equal(curves.users, benchmark.users):
+            return None
+        return benchmark.totals - curves.means
 
     def summary(self) -> CellSummary:
         place, totals, result = self.planned, self.totals, self.result
@@ -129,7 +194,9 @@ class _Finished:
         regret = None if mean is None or totals is None else float(totals[-1]) - mean
         earned = result.total_reward, mean
         where = (*_group(place), place.replication)
-        return CellSummary(*where, *earned, result.error or None, regret, result.warning)
+        n_users = None if result.user_curves is None else int(result.user_curves.users[-1])
+        error, warning = result.error or None, result.warning
+        return CellSummary(*where, *earned, error, regret, warning, self.visits, n_users)
 
 
 def _group(cell: PlannedCell | CellSummary) -> tuple[str, str, int]:
@@ -199,6 +266,11 @@ class Run:
         """The number of cells, finished or not."""
         return len(self._plan)
 
+    @cached_property
+    def step(self) -> Step:
+        """What horizons count: rounds of one audience, or visits of many users."""
+        return "visit" if self.resolved.get("step") == "visit" else "round"
+
     def keys(self) -> set[str]:
         """Return the keys of all cells."""
         return {planned.key for planned in self._plan}
@@ -226,7 +298,7 @@ class Run:
             What the table is split by: of ``lam``, ``K``, ``T``, ``environment`` and other
             parameters those that vary. By default ``lam``, or else the first that varies.
         horizon : int | None
-            Number of rounds; the longest horizon by default.
+            Number of rounds or visits; the longest horizon by default.
         policies : Sequence[str]
             Only these policies; all by default.
 
@@ -282,7 +354,11 @@ class Run:
 
     def observations(self) -> Observations:
         """Return the finished cells with the instances and settings they belong to."""
-        return Observations(self.name, self.variants, self.told, self.cells())
+        return self.observed(self.cells())
+
+    def observed(self, cells: Sequence[CellSummary]) -> Observations:
+        """Return these cells of the run with the instances and settings they belong to."""
+        return Observations(self.name, self.variants, self.told, cells, self.step)
 
     @cached_property
     def variants(self) -> dict[tuple[str, int], Variant]:
@@ -295,11 +371,13 @@ class Run:
 
     @cached_property
     def told(self) -> dict[str, tuple[str, ...]]:
-        """What was revealed to each policy of the instances: ``lam``, ``replenishing_arm``."""
+        """What was revealed to each policy: ``lam``, ``replenishing_arm``, ``visits_per_user``."""
         config = self.resolved["config"]
-        revealed = [name for name in REVEALED if config[f"reveal_{name}"]]
+        kind = Kind.POLICY if self.step == "round" else Kind.CROWD_POLICY
+        known = REVEALED[kind]
+        revealed = [name for name in known if config.get(f"reveal_{name}")]
         return {
-            part["label"]: tuple(name for name in revealed if name in part.get("uses", REVEALED))
+            part["label"]: tuple(name for name in revealed if name in part.get("uses", known))
             for part in config["policies"]
         }
 
@@ -327,17 +405,27 @@ class Run:
         return self._curves(good)
 
     def _curves(self, cells: Sequence[_Finished]) -> Curves:
-        """Return the curves of the cells of one policy on one environment at one horizon."""
-        means = np.array([cell.result.means for cell in cells])
-        totals = [cell.totals for cell in cells]
-        states = [cell.result.states for cell in cells]
+        """Return the curves of the cells of one policy on one environment at one horizon.
+
+        Where nobody comes any more before the horizon, they end with the last visit.
+        """
+        checkpoints = self._checkpoints(cells[0].planned.horizon)
+        last = max(cell.visits or int(checkpoints[-1]) for cell in cells)
+        n = int(np.searchsorted(checkpoints, last)) + 1
+        checkpoints = np.append(checkpoints[: n - 1], last)
+        visits = [cell.visits or last for cell in cells]
+        means = np.array([cell.result.means[:n] for cell in cells])
+        totals = [None if cell.totals is None else cell.totals[:n] for cell in cells]
+        states = [cell.result.states[:n] for cell in cells]
         return Curves(
-            checkpoints=self._checkpoints(cells[0].planned.horizon),
+            checkpoints=checkpoints,
             replications=np.array([cell.planned.replication for cell in cells]),
-            rewards=np.array([cell.result.rewards for cell in cells]),
+            rewards=np.array([cell.result.rewards[:n] for cell in cells]),
             means=means,
             regret=None if any(row is None for row in totals) else np.array(totals) - means,
             states=np.array(states) if all(row.size for row in states) else None,
+            steps=np.minimum(checkpoints, np.array(visits)[:, None]),
+            over_users=_over_users(cells),
         )
 
     def traceback(self, cell: CellSummary) -> str:
@@ -363,12 +451,13 @@ class Run:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of an export, in order; parameters that vary are among them by name."""
-        return self._with_parameters(*_PLACE, *_NUMBERS, *_DETAILS)
+        of_users = _USERS if self.step == "visit" else ()
+        return self._with_parameters(*_PLACE, *_NUMBERS, *of_users, *_DETAILS)
 
     @property
     def curve_columns(self) -> tuple[str, ...]:
         """The columns of an export of curves, in order."""
-        return self._with_parameters(*_PLACE, *_CURVE)
+        return self._with_parameters(*_PLACE, *(_USER_CURVE if self.step == "visit" else _CURVE))
 
     def _with_parameters(self, *columns: str) -> tuple[str, ...]:
         varying = {name for variant in self.variants.values() for name in variant.varies}
@@ -385,6 +474,10 @@ class Run:
                 "OPT": None if totals is None else float(totals[-1]),
                 "regret": cell.regret,
                 "share": share_of(cell),
+                "visits": cell.visits,
+                "users": cell.users,
+                "regret_per_user": cell.regret_per_user,
+                "clairvoyant": found.bound,
                 "error": cell.error,
                 "diagnostics": found.result.diagnostics,
                 "key": found.planned.key,
@@ -395,26 +488,33 @@ class Run:
         """Yield the curves of each finished cell, a flat mapping per checkpoint.
 
         ``round`` is the number of rounds played; ``total_reward``, its expectation
-        ``total_mean``, ``regret`` and ``total_state`` are sums over these rounds.
+        ``total_mean``, ``regret`` and ``total_state`` are sums over these rounds. Of many users
+        there is a row per checkpoint over ``visits``, and then one per checkpoint over ``users``:
+        sums over all visits of the users who came first.
         """
         columns = self.curve_columns
         for found in self._finished(self._plan):
-            result, setting = found.result, self._setting(found.planned)
-            if result.error:
+            if found.result.error:
                 continue
-            rounds = self._checkpoints(found.planned.horizon).tolist()
-            nothing = [None] * len(rounds)
-            totals = found.totals
-            curves = {
-                "round": rounds,
-                "total_reward": result.rewards.tolist(),
-                "total_mean": result.means.tolist(),
-                "regret": nothing if totals is None else (totals - result.means).tolist(),
-                "total_state": result.states.tolist() if result.states.size else nothing,
+            setting = self._setting(found.planned)
+            curves = self._curves([found])
+            over = {
+                "round" if self.step == "round" else "visits": curves.checkpoints,
+                "total_reward": curves.rewards[0],
+                "total_mean": curves.means[0],
+                "regret": None if curves.regret is None else curves.regret[0],
+                "total_state": None if curves.states is None else curves.states[0],
             }
-            for values in zip(*curves.values(), strict=True):
-                point = setting | dict(zip(curves, values, strict=True))
-                yield {column: point.get(column) for column in columns}
+            tables = [over]
+            if (own := curves.over_users) is not None:
+                regret = None if own.regret is None else own.regret[0]
+                sums = {"total_reward": own.rewards[0], "total_mean": own.means[0]}
+                tables.append({"users": own.users, **sums, "regret": regret})
+            for table in tables:
+                known = {name: array.tolist() for name, array in table.items() if array is not None}
+                for values in zip(*known.values(), strict=True):
+                    point = setting | dict(zip(known, values, strict=True))
+                    yield {column: point.get(column) for column in columns}
 
     def _setting(self, cell: PlannedCell) -> dict[str, object]:
         """Return where a cell belongs: its environment's parameters and instance, and its place."""
@@ -459,7 +559,16 @@ class Run:
             found = self._store.benchmark(key)
             if found is not None and found[0].size:
                 value, bound = float(found[0][-1]), found[1]
-                benchmarks.append(RunBenchmark(planned.environment, planned.horizon, value, bound))
+                of_users = self._store.user_benchmark(key)
+                users: dict[str, Any] = {}
+                if of_users is not None:
+                    users = {
+                        "users": int(of_users.users[-1]),
+                        "visits": of_users.visits,
+                        "table_gap": of_users.table_gap,
+                    }
+                place = planned.environment, planned.horizon
+                benchmarks.append(RunBenchmark(*place, value, bound, **users))
         return benchmarks
 
     def is_whole(self) -> bool:
@@ -492,10 +601,15 @@ class Run:
         for planned in plan:
             result = self._result(planned)
             if result is not None:
-                found = self._store.benchmark(benchmark_key(result.basis, planned.horizon))
+                key = benchmark_key(result.basis, planned.horizon)
+                found = self._store.benchmark(key)
                 # A benchmark of other checkpoints is not this cell's.
                 fits = found is not None and found[0].size == result.means.size > 0
-                yield _Finished(planned, result, found[0] if found and fits else None)
+                totals = found[0] if found and fits else None
+                is_crowd = result.user_curves is not None
+                users = self._store.user_benchmark(key) if is_crowd and fits else None
+                bound = found[1] if found and users is not None else None
+                yield _Finished(planned, result, totals, users, bound)
 
     def _result(self, planned: PlannedCell) -> CellResult | None:
         """Return the result of a planned cell; raise StoreError if it is not one of that cell."""
@@ -504,7 +618,11 @@ class Run:
             if result is not None and not result.error:
                 checkpoints = self._checkpoints(planned.horizon)
                 fits = result.means.size == checkpoints.size
-                if not fits or result.counts.sum() != planned.horizon:
+                visits = int(result.counts.sum())
+                whole = visits == planned.horizon
+                if result.user_curves is not None:  # nobody may come any more before the horizon
+                    whole = int(result.user_curves.users[-1]) <= visits <= planned.horizon
+                if not fits or not whole:
                     raise StoreError(
                         f"{quoted(str(self.folder), 200)}: cell {quoted(planned.key)} has results"
                         " of another horizon"
@@ -519,6 +637,29 @@ class Run:
         if horizon not in self._rounds:
             self._rounds[horizon] = self._store.checkpoints(horizon)
         return self._rounds[horizon]
+
+
+def _over_users(cells: Sequence[_Finished]) -> OverUsers | None:
+    """Return curves over the users that all cells had; None with one audience."""
+    curves = [found.result.user_curves for found in cells]
+    known = [curve for curve in curves if curve is not None]
+    if not known or len(known) < len(curves):
+        return None
+    users = known[0].users
+    for curve in known[1:]:
+        users = np.intersect1d(users, curve.users)
+    if users.size == 0:
+        return None
+    places = [np.searchsorted(curve.users, users) for curve in known]
+    regrets = [found.user_regret for found in cells]
+    return OverUsers(
+        users,
+        np.array([curve.rewards[at] for curve, at in zip(known, places, strict=True)]),
+        np.array([curve.means[at] for curve, at in zip(known, places, strict=True)]),
+        None
+        if any(regret is None for regret in regrets)
+        else np.array([r[at] for r, at in zip(regrets, places, strict=True) if r is not None]),
+    )
 
 
 def read_resolved(folder: Path) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from contextlib import closing
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from attrs import asdict, define, evolve, field, frozen
 
+from bdes_framework._internal.arrays import IntArray
 from bdes_framework._internal.files import replace_text
 from bdes_framework._internal.interrupts import is_interrupt
 from bdes_framework._internal.text import quoted
@@ -36,11 +37,20 @@ from bdes_framework.experiment.find import slug
 from bdes_framework.experiment.results import Run, load_run, note_files
 from bdes_framework.experiment.reuse import RUNS, changes, reuse_cells
 from bdes_framework.experiment.store import DATABASE, LOCK, Store, benchmark_key, locked, open_store
-from bdes_framework.interfaces import Benchmark, JobFailure, Kind, Reference
+from bdes_framework.interfaces import (
+    Benchmark,
+    CrowdEnvironment,
+    Environment,
+    JobFailure,
+    Kind,
+    Reference,
+)
+from bdes_framework.planning.plan_report import stationary_planner
 from bdes_framework.plugin.fingerprint import ChangedCodeError, decisive_versions, has_foreign_code
 from bdes_framework.plugin.hookspecs import FinishedCell, RunProgress
 from bdes_framework.plugin.plugins import Plugins
-from bdes_framework.plugin.registry import FIRST_PARTY
+from bdes_framework.plugin.registry import COUNTERPARTS, FIRST_PARTY
+from bdes_framework.simulation.crowd_benchmark import CrowdBenchmark, crowd_benchmark_of
 from bdes_framework.simulation.loop import log_checkpoints
 from bdes_framework.simulation.regret import allowed_rounding, benchmark_of
 
@@ -209,6 +219,7 @@ def _write_description(store: Store, folder: Path, experiment: Experiment) -> No
         raise StoreError(f"{quoted(str(folder), 200)} holds another experiment; use another --out")
     resolved = {
         "name": experiment.config.name,
+        "step": "visit" if experiment.is_crowd else "round",
         "versions": dict(experiment.versions),
         "plugins": [
             {"plugin": r.name, "distribution": r.distribution, "version": r.version}
@@ -217,6 +228,7 @@ def _write_description(store: Store, folder: Path, experiment: Experiment) -> No
         ],
         "config": {
             **asdict(experiment.config, recurse=False),
+            "feedback": _feedback(experiment),
             "plugins": asdict(experiment.config.plugins),
             "environments": _labelled((c.environment, c.horizon) for c in experiment.cells),
             "policies": _labelled((c.policy, c.horizon) for c in experiment.cells),
@@ -230,6 +242,11 @@ def _write_description(store: Store, folder: Path, experiment: Experiment) -> No
     store.set_meta("identity", identity)
 
 
+def _feedback(experiment: Experiment) -> dict[str, object] | None:
+    feedback = experiment.cells[0].feedback if experiment.cells else None
+    return None if feedback is None else asdict(feedback)
+
+
 def _labelled(parts: Iterable[tuple[Part, int]]) -> list[dict[str, object]]:
     """Return tables with grids expanded, formulas evaluated and arms read, each once."""
     by_place = {(part.label, horizon): part for part, horizon in parts}
@@ -241,7 +258,7 @@ def _labelled(parts: Iterable[tuple[Part, int]]) -> list[dict[str, object]]:
             "varies": part.varies,
             "instance": part.instance,
             "uses": part.uses,
-            "table": part.table,
+            "table": part.decisive_table,
         }
         for (_, horizon), part in by_place.items()
     ]
@@ -282,7 +299,10 @@ class _RunExecution:
         for horizon in config.horizons:
             self._store.set_checkpoints(horizon, log_checkpoints(horizon, config.checkpoints))
         failures = set() if retry_failed else self._store.finished(failed=True)
-        missing = {cell.key for cell in cells} - self._store.finished(failed=False) - failures
+        done = self._store.finished(failed=False)
+        if self._experiment.is_crowd:
+            done &= self._store.with_users()
+        missing = {cell.key for cell in cells} - done - failures
         notes: list[str] = []
         if missing and folder is not None:
             notes = reuse_cells(self._store, folder, config.name, missing, former)
@@ -366,11 +386,11 @@ class _RunExecution:
 
     def _suspects(self, cell: Cell, planner: Reference) -> str:
         """Return who may be wrong if a cell is above its bound: code of others, if there is any."""
-        references: list[tuple[Kind, Reference]] = [
-            (Kind.ENVIRONMENT, cell.environment.table),
-            (Kind.PLANNER, planner),
-            (Kind.POLICY, cell.policy.table),
-        ]
+        kinds = [Kind.ENVIRONMENT, Kind.PLANNER, Kind.POLICY]
+        if cell.feedback is not None:
+            kinds = [COUNTERPARTS.get(kind, kind) for kind in kinds]
+        tables = [cell.environment.table, planner, cell.policy.table]
+        references: list[tuple[Kind, Reference]] = list(zip(kinds, tables, strict=True))
         entries = [self._plugins.resolve(kind, reference)[0] for kind, reference in references]
         others = [entry for entry in entries if entry.distribution != FIRST_PARTY]
         named = (f"{e.kind} {e.name!r} of {self._plugins.origin(e)}" for e in others or entries)
@@ -431,7 +451,8 @@ class _RunExecution:
                 continue
             seen.add(key)
             known = self._store.benchmark(key)
-            if known is None or (retry_failed and known[2]):
+            no_users = cell.feedback is not None and self._store.user_benchmark(key) is None
+            if known is None or (known[2] and retry_failed) or (not known[2] and no_users):
                 yield BenchmarkJob(
                     key=key,
                     cell=cell,
@@ -447,16 +468,32 @@ def play_cell(plugins: Plugins, job: Job) -> CellResult:
     return execute(plugins, job.cell)
 
 
-def plan_benchmark(plugins: Plugins, job: BenchmarkJob) -> tuple[str, Benchmark | None, str]:
+def plan_benchmark(
+    plugins: Plugins, job: BenchmarkJob
+) -> tuple[str, Benchmark | CrowdBenchmark | None, str]:
     """Return the job's key, its benchmark if there is one, and the error of a plugin."""
     plugins.check_code(job.code)
     try:
         with guarded(plugins):
             environment = build_environment(plugins, job.cell)
             checkpoints = log_checkpoints(job.cell.horizon, job.cell.checkpoints)
-            benchmark = benchmark_of(environment, checkpoints, plugins.planner(job.planner))
+            benchmark = _benchmark(plugins, job, environment, checkpoints)
     except BaseException as error:
         if is_interrupt(error) or isinstance(error, ChangedCodeError):
             raise
         return job.key, None, explained(error, plugins)[0]
     return job.key, benchmark, ""
+
+
+def _benchmark(
+    plugins: Plugins,
+    job: BenchmarkJob,
+    environment: Environment | CrowdEnvironment,
+    checkpoints: IntArray,
+) -> Benchmark | CrowdBenchmark | None:
+    if job.cell.feedback is None:
+        one_audience = cast(Environment, environment)
+        return benchmark_of(one_audience, checkpoints, plugins.planner(job.planner))
+    planner = stationary_planner(plugins, job.planner)
+    users = cast(CrowdEnvironment, environment)
+    return crowd_benchmark_of(users, job.cell.horizon, planner, checkpoints)

@@ -1,6 +1,6 @@
 """JSON Schema of experiment files, made from the config classes of loaded plugins."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from bdes_framework.interfaces import Kind
 from bdes_framework.plugin import config_types as ct
 from bdes_framework.plugin.parameters import parameters_of
 from bdes_framework.plugin.plugins import Plugins
-from bdes_framework.plugin.registry import Entry
+from bdes_framework.plugin.registry import COUNTERPARTS, Entry
 
 Schema = dict[str, Any]
 
@@ -83,15 +83,19 @@ def experiment_schema(plugins: Plugins) -> Schema:
         "title": "bdes-framework experiment",
         **schema,
         "$defs": {
-            **{kind.value: _choice(plugins, kind, _nested) for kind in Kind},
-            "environments": _choice(plugins, Kind.ENVIRONMENT, _listed),
-            "policies": _choice(plugins, Kind.POLICY, _listed),
+            **{kind.value: _choice(plugins.entries(kind), _nested) for kind in Kind},
+            "environments": _choice(_in_file(plugins, Kind.ENVIRONMENT), _listed),
+            "policies": _choice(_in_file(plugins, Kind.POLICY), _listed),
         },
     }
 
 
-def _choice(plugins: Plugins, kind: Kind, schema_of: Callable[[Entry], Schema]) -> Schema:
-    entries = plugins.entries(kind)
+def _in_file(plugins: Plugins, kind: Kind) -> tuple[Entry, ...]:
+    """Return what a file may name in a place: of one audience, or of many users."""
+    return (*plugins.entries(kind), *plugins.entries(COUNTERPARTS[kind]))
+
+
+def _choice(entries: Sequence[Entry], schema_of: Callable[[Entry], Schema]) -> Schema:
     names: Schema = {"enum": [entry.name for entry in entries]}
     return {"anyOf": [names, *map(schema_of, entries)]}
 
@@ -111,7 +115,8 @@ def _nested(
 def _listed(entry: Entry) -> Schema:
     """Return the schema of an environment or policy: with label, grids, formulas and arms."""
     table = _nested(entry, _or_grid, label=_LABEL)
-    if entry.kind is not Kind.ENVIRONMENT or not takes_arms(entry.config):
+    is_environment = entry.kind in (Kind.ENVIRONMENT, Kind.CROWD_ENVIRONMENT)
+    if not is_environment or not takes_arms(entry.config):
         return table
     required = table["required"]
     arms, rate = sorted({"r", "b"} & set(required)), sorted({"lam"} & set(required))

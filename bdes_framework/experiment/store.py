@@ -16,7 +16,7 @@ from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.files import parse_json
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import StoreError
-from bdes_framework.experiment.cell import Cell, CellResult
+from bdes_framework.experiment.cell import Cell, CellResult, UserCurves
 from bdes_framework.experiment.database import (
     DamagedError,
     check_files,
@@ -28,6 +28,7 @@ from bdes_framework.experiment.database import (
 )
 from bdes_framework.experiment.file import MAX_HORIZON
 from bdes_framework.interfaces import Benchmark
+from bdes_framework.simulation.crowd_benchmark import CrowdBenchmark
 
 DATABASE = "results.sqlite"
 LOCK = "lock.sqlite"
@@ -83,7 +84,19 @@ CREATE TABLE provenance (
 ) STRICT;
 """
 
-_FORMATS = {1: _FIRST_TABLES, 2: _TABLES}
+# Of many users: curves over users, of cells and of benchmarks, and the gap of a benchmark's table.
+_USER_TABLES = """
+CREATE TABLE user_curves (
+    key TEXT PRIMARY KEY, users BLOB NOT NULL, rewards BLOB NOT NULL, means BLOB NOT NULL,
+    checksum BLOB NOT NULL
+) STRICT;
+CREATE TABLE user_benchmarks (
+    key TEXT PRIMARY KEY, users BLOB NOT NULL, totals BLOB NOT NULL, visits INTEGER NOT NULL,
+    table_gap REAL NOT NULL, checksum BLOB NOT NULL
+) STRICT;
+"""
+
+_FORMATS = {1: _FIRST_TABLES, 2: _TABLES, 3: _TABLES + _USER_TABLES}
 """The tables of every format that can be read, by its version; the last one is written."""
 
 _KINDS = {
@@ -95,11 +108,40 @@ _KINDS = {
     "timings": "duration of cell",
     "code": "versions of code",
     "provenance": "code of cell",
+    "user_curves": "users of cell",
+    "user_benchmarks": "users of benchmark",
 }
 """What a row of each table is called in messages."""
 
 _LIMIT = 1e100
 """Sums of rewards beyond this are damage: they would overflow when squared."""
+
+
+_OF_USERS = ("user_curves", "user_benchmarks")
+_WITHOUT_USERS = 2
+"""The last format without tables of users."""
+
+
+@frozen
+class UserBenchmark:
+    """What a stored benchmark of many users has besides its curve over visits.
+
+    Parameters
+    ----------
+    users : IntArray, shape (d,)
+        Numbers of users, increasing; the last is the number of all.
+    totals : FloatArray, shape (d,)
+        Expected reward of the plan from the first so many users.
+    visits : int
+        Number of visits.
+    table_gap : float
+        The gap of the decision table that is followed.
+    """
+
+    users: IntArray
+    totals: FloatArray
+    visits: int
+    table_gap: float
 
 
 @frozen
@@ -126,6 +168,15 @@ class Store:
         """Whether every row has a checksum: rows of the first format have none."""
         return self._version > 1
 
+    @property
+    def _tables(self) -> list[str]:
+        return [name for name in _KINDS if self._version > _WITHOUT_USERS or name not in _OF_USERS]
+
+    def _user_rows(self, table: str, key: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the row of a table of users, if there is one; older formats have no such tables."""
+        if self._version > _WITHOUT_USERS:
+            yield from self._checked_rows(table, "WHERE key = ?", key)
+
     def set_plan(self, cells: Sequence[Cell]) -> None:
         """Replace the plan: the cells of the run, in order, and the code that each is made by."""
         # Replications share the mapping of their code.
@@ -145,6 +196,7 @@ class Store:
         if self.meta("benchmark") != key:
             with self._transaction():
                 self._connection.execute("DELETE FROM benchmarks")
+                self._connection.execute("DELETE FROM user_benchmarks")
                 self._insert("meta", "benchmark", key)
 
     def copy_cells(self, other: "Store", keys: Collection[str]) -> None:
@@ -165,18 +217,21 @@ class Store:
             for key, *values in other._checked_rows("benchmarks", "WHERE error = ''"):
                 if key not in known:
                     self._insert("benchmarks", key, *values)
+                    for row in other._user_rows("user_benchmarks", key):
+                        self._insert("user_benchmarks", *row)
 
     def forget_unplanned(self) -> None:
         """Delete cells and benchmarks that the plan has no longer: of other code, say."""
         with self._transaction():
-            for table in ("cells", "timings", "provenance"):
+            for table in ("cells", "timings", "provenance", "user_curves"):
                 self._connection.execute(
                     f"DELETE FROM {table} WHERE key NOT IN (SELECT key FROM plan)"  # noqa: S608
                 )
-            self._connection.execute(
-                "DELETE FROM benchmarks WHERE key NOT IN"
-                " (SELECT basis || '-' || horizon FROM plan JOIN cells USING (key))"
-            )
+            for table in ("benchmarks", "user_benchmarks"):
+                self._connection.execute(
+                    f"DELETE FROM {table} WHERE key NOT IN"  # noqa: S608
+                    " (SELECT basis || '-' || horizon FROM plan JOIN cells USING (key))"
+                )
             self._connection.execute(
                 "DELETE FROM code WHERE hash NOT IN (SELECT code FROM provenance)"
             )
@@ -203,18 +258,28 @@ class Store:
         texts = (result.basis, result.diagnostics, result.error, result.details)
         self._insert("cells", result.key, *blobs, *texts)
         self._insert("timings", result.key, float(result.seconds), finished)
+        if result.user_curves is not None:
+            curves = result.user_curves
+            blobs = (array.tobytes() for array in (curves.users, curves.rewards, curves.means))
+            self._insert("user_curves", result.key, *blobs)
 
-    def save_benchmark(self, key: str, benchmark: Benchmark | None, error: str = "") -> None:
+    def save_benchmark(
+        self, key: str, benchmark: Benchmark | CrowdBenchmark | None, error: str = ""
+    ) -> None:
         """Save a benchmark, or that there is none, or why it failed."""
         values = np.empty(0) if benchmark is None else np.asarray(benchmark.values, dtype=float)
         bound = 0.0 if benchmark is None else float(benchmark.upper_bound)
         with self._transaction():
             self._insert("benchmarks", key, values.tobytes(), bound, error)
+            if isinstance(benchmark, CrowdBenchmark):
+                curve = benchmark.user_checkpoints.tobytes(), benchmark.user_values.tobytes()
+                gap = float(benchmark.table.gap)
+                self._insert("user_benchmarks", key, *curve, benchmark.visits, gap)
 
     def delete_damaged(self) -> int:
         """Delete damaged rows; cells and benchmarks are then made anew. Return how many."""
         n = 0
-        for table in _KINDS:
+        for table in self._tables:
             found = [rowid for rowid, _, is_sound in self._all_rows(table) if not is_sound]
             n += len(found)
             with self._transaction():
@@ -226,6 +291,10 @@ class Store:
         """Return the keys of the cells that failed, or of those that did not."""
         rows = self._rows("SELECT key FROM cells WHERE (error != '') = ?", failed)
         return {key for (key,) in rows}
+
+    def with_users(self) -> set[str]:
+        """Return the keys of the cells that have curves over users."""
+        return {key for (key,) in self._rows("SELECT key FROM user_curves")}
 
     def _versions(self, hashed: object, text: str) -> dict[str, str]:
         try:
@@ -280,8 +349,40 @@ class Store:
             )
             seconds = seconds if isinstance(seconds, float) else 0.0
             arrays = rewards, means, states, counts
-            return CellResult(key, *arrays, basis, diagnostics, error, details, seconds)
+            texts = basis, diagnostics, error, details
+            users = None if error else self._user_curves(key)
+            return CellResult(key, *arrays, *texts, seconds, users)
         return None
+
+    def _user_curves(self, key: str) -> UserCurves | None:
+        for _, users, rewards, means in self._user_rows("user_curves", key):
+            numbers = self._users(users, "user_curves", key)
+            curves = (self._floats(blob, "user_curves", key) for blob in (rewards, means))
+            found = UserCurves(numbers, *curves)
+            sound = all(
+                c.size == numbers.size and _is_usable(c) for c in (found.rewards, found.means)
+            )
+            self._require(sound, "user_curves", key)
+            return found
+        return None
+
+    def user_benchmark(self, key: str) -> UserBenchmark | None:
+        """Return what a benchmark of many users has besides its curve; None for one audience."""
+        for _, users, totals, visits, gap in self._user_rows("user_benchmarks", key):
+            numbers = self._users(users, "user_benchmarks", key)
+            values = self._floats(totals, "user_benchmarks", key)
+            sound = values.size == numbers.size and _is_usable(values)
+            typed = isinstance(visits, int) and isinstance(gap, float)
+            self._require(sound and typed and visits >= numbers[-1], "user_benchmarks", key)
+            return UserBenchmark(numbers, values, visits, gap)
+        return None
+
+    def _users(self, blob: object, table: str, key: str) -> IntArray:
+        """Return numbers of users: at least one, rising from at least 1."""
+        numbers = self._integers(blob, table, key)
+        sound = numbers.size > 0 and numbers[0] > 0 and bool((np.diff(numbers) > 0).all())
+        self._require(sound, table, key)
+        return numbers
 
     def checkpoints(self, horizon: int) -> IntArray:
         """Return the rounds at which the curves of one horizon are recorded."""
@@ -345,15 +446,17 @@ class Store:
 
     def damage(self) -> Iterator[tuple[str, object]]:
         """Yield kind and key of every row that is not as it was written, where that is known."""
-        for table, kind in _KINDS.items() if self.has_checksums else ():
+        for table in self._tables if self.has_checksums else ():
             for _, row, is_sound in self._all_rows(table):
                 if not is_sound:
-                    yield kind, _key(table, row)
+                    yield _KINDS[table], _key(table, row)
 
     def dump(self) -> Iterator[tuple[object, ...]]:
         """Yield every result in order, without durations and dates: equal for equal runs."""
         yield from self._rows("SELECT * FROM cells ORDER BY key")
         yield from self._rows("SELECT * FROM benchmarks ORDER BY key")
+        for table in _OF_USERS if self._version > _WITHOUT_USERS else ():
+            yield from self._rows(f"SELECT * FROM {table} ORDER BY key")  # noqa: S608
 
     def close(self) -> None:
         """Close the database."""

@@ -23,10 +23,27 @@ class CellSummary(FinishedCell):
         DES regret; None without a benchmark, or if the cell failed.
     warning : str | None
         Why the cell has no diagnostics although its policy has; None otherwise.
+    visits, users : int | None
+        How many visits were made, by how many users; None with one audience, or if it failed.
     """
 
     regret: float | None = None
     warning: str | None = None
+    visits: int | None = None
+    users: int | None = None
+
+    @property
+    def mean_per_step(self) -> float | None:
+        """Expected reward per round, or per visit of many users; None if it failed."""
+        steps = self.horizon if self.visits is None else self.visits
+        return None if self.total_mean is None else self.total_mean / steps
+
+    @property
+    def regret_per_user(self) -> float | None:
+        """DES regret per user; None without a benchmark, or with one audience."""
+        if self.regret is None or self.users is None:
+            return None
+        return self.regret / self.users
 
 
 @frozen
@@ -60,6 +77,10 @@ class Result:
         replication has one.
     n_failed : int
         Number of failed replications.
+    mean_per_step : Estimate | None
+        Expected reward per round, or per visit of many users.
+    regret_per_user : Estimate | None
+        DES regret per user; None where there is one audience, or no benchmark.
     """
 
     environment: str
@@ -69,6 +90,8 @@ class Result:
     mean: Estimate | None
     regret: Estimate | None
     n_failed: int
+    mean_per_step: Estimate | None = None
+    regret_per_user: Estimate | None = None
 
     @property
     def beats_benchmark(self) -> bool:
@@ -105,6 +128,8 @@ def summarise(cells: Sequence[CellSummary]) -> list[Result]:
             mean=estimate([cell.total_mean for cell in group]),
             regret=estimate([cell.regret for cell in group]),
             n_failed=sum(cell.error is not None for cell in group),
+            mean_per_step=estimate([cell.mean_per_step for cell in group]),
+            regret_per_user=estimate([cell.regret_per_user for cell in group]),
         )
         for (environment, horizon, policy), group in groups.items()
     ]

@@ -211,6 +211,11 @@ def plan_for_leavers(
     InvalidValueError
         If the planner is no :class:`StationaryPlanner`.
     """
+    return stationary_planner(plugins, planner).plan_stationary(instance, continuation)
+
+
+def stationary_planner(plugins: Plugins, planner: Reference) -> StationaryPlanner:
+    """Return a planner; raise InvalidValueError if it makes no decision tables."""
     chosen = plugins.planner(planner)
     if not isinstance(chosen, StationaryPlanner):
         name = plugins.resolve(Kind.PLANNER, planner)[0].name
@@ -218,7 +223,7 @@ def plan_for_leavers(
             f"planner {name!r} makes no decision tables;"
             f" those that do: {listed(_planners_of(plugins, StationaryPlanner))}"
         )
-    return chosen.plan_stationary(instance, continuation)
+    return chosen
 
 
 def _planners_of(plugins: Plugins, protocol: type) -> Iterator[str]:

@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import pluggy
 from attrs import AttrsInstance, evolve
@@ -45,7 +45,14 @@ from bdes_framework.plugin.fingerprint import (
     describe_change,
     framework_code,
 )
-from bdes_framework.plugin.registry import LOCAL_OBJECT, Entry, PluginStatus, Registry
+from bdes_framework.plugin.registry import (
+    COUNTERPARTS,
+    LOCAL_OBJECT,
+    REVEALED,
+    Entry,
+    PluginStatus,
+    Registry,
+)
 
 _AnyProblem: TypeAlias = Problem | CrowdProblem
 
@@ -191,10 +198,21 @@ class Plugins:
                     f" which failed to load: {status.reason}"
                 )
         names = list(self._registry.table(kind))
+        other = COUNTERPARTS.get(kind)
+        if other is not None and name in self._registry.table(other):
+            raise UnknownNameError(f"{quoted(name)} is a {other}, and no {kind}")
         raise UnknownNameError(
             f"no {kind} is called {quoted(name)}.{did_you_mean(name, names)}"
             f" Registered: {listed(names)}.{self._not_loaded()}"
         )
+
+    def kind_in_file(self, kind: Kind, name: str) -> Kind:
+        """Return the kind an experiment file means by a name: ``kind``, or that for many users."""
+        other = COUNTERPARTS[kind]
+        own, others = self._registry.table(kind), self._registry.table(other)
+        if name in own or name in others:
+            return kind if name in own else other
+        return other if did_you_mean(name, others) and not did_you_mean(name, own) else kind
 
     def origin(self, entry: Entry) -> str:
         """Return where an entry comes from: distribution and version, or a local file."""
@@ -341,11 +359,8 @@ def _told(entry: Entry, config: AttrsInstance, problem: _AnyProblem | None) -> _
     if problem is None or entry.uses is None:
         return problem
     told = entry.revealed(config)
-    lam = problem.lam if "lam" in told else None
-    if isinstance(problem, CrowdProblem):
-        return evolve(problem, lam=lam)
-    arm = problem.replenishing_arm if "replenishing_arm" in told else None
-    return evolve(problem, lam=lam, replenishing_arm=arm)
+    hidden: dict[str, Any] = {name: None for name in REVEALED[entry.kind] if name not in told}
+    return evolve(problem, **hidden)
 
 
 class _Context:

@@ -37,8 +37,19 @@ from bdes_framework.interfaces import (
 
 ConfigT = TypeVar("ConfigT", bound=AttrsInstance)
 
-REVEALED = ("lam", "replenishing_arm")
-"""What an experiment may reveal of the instance to policies."""
+REVEALED: Mapping[Kind, tuple[str, ...]] = {
+    Kind.POLICY: ("lam", "replenishing_arm"),
+    Kind.CROWD_POLICY: ("lam", "visits_per_user"),
+}
+"""What an experiment may reveal to policies, of the instance or of its users."""
+
+COUNTERPARTS: Mapping[Kind, Kind] = {
+    Kind.ENVIRONMENT: Kind.CROWD_ENVIRONMENT,
+    Kind.POLICY: Kind.CROWD_POLICY,
+    Kind.CROWD_ENVIRONMENT: Kind.ENVIRONMENT,
+    Kind.CROWD_POLICY: Kind.POLICY,
+}
+"""Kinds that an experiment file names in the same place, so that no name may be of both."""
 
 Uses: TypeAlias = Collection[str] | Callable[[Any], Collection[str]]
 """What a policy uses of that: names, or a function of its config that returns them."""
@@ -93,14 +104,14 @@ class Entry:
     def revealed(self, config: AttrsInstance) -> tuple[str, ...]:
         """Return what of the instance a policy with this config may be told."""
         if self.uses is None:
-            return REVEALED
+            return REVEALED[self.kind]
         try:
             found = self.uses(config) if callable(self.uses) else self.uses
         except Exception as error:
             what = f"policy {self.name!r}: its function 'uses' raised {error_text(error)}"
             raise PluginError(what) from error
-        _check_uses(self.name, found)
-        return tuple(name for name in REVEALED if name in found)
+        _check_uses(self.kind, self.name, found)
+        return tuple(name for name in REVEALED[self.kind] if name in found)
 
     @property
     def summary(self) -> str:
@@ -196,7 +207,6 @@ class Registrar:
         ``replenishing_arm``; or a function of the config does. It is told nothing else, and
         results say what each policy was told. Without ``uses`` it is told all that is revealed.
         """
-        self._check_given_uses(name, uses)
         self._add(Kind.POLICY, name, config, build, uses)
 
     def planner(
@@ -234,15 +244,11 @@ class Registrar:
         *,
         uses: Collection[str] | Callable[[ConfigT], Collection[str]] | None = None,
     ) -> None:
-        """Register a policy for many users; ``uses`` as for :meth:`policy`."""
-        self._check_given_uses(name, uses)
-        self._add(Kind.CROWD_POLICY, name, config, build, uses)
+        """Register a policy for many users.
 
-    def _check_given_uses(self, name: str, uses: Uses | None) -> None:
-        if uses is not None and not callable(uses):
-            if isinstance(uses, str):
-                raise PluginError(f"policy {name!r}: 'uses' must be a list of names, got a string")
-            _check_uses(name, uses)
+        ``uses`` as for :meth:`policy`; here the names are ``lam`` and ``visits_per_user``.
+        """
+        self._add(Kind.CROWD_POLICY, name, config, build, uses)
 
     def _add(
         self,
@@ -252,6 +258,10 @@ class Registrar:
         build: Callable[..., object],
         uses: Uses | None = None,
     ) -> None:
+        if uses is not None and not callable(uses):
+            if isinstance(uses, str):
+                raise PluginError(f"policy {name!r}: 'uses' must be a list of names, got a string")
+            _check_uses(kind, name, uses)
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise PluginError(
                 f"{quoted(name)} cannot name {with_article(str(kind))}: use 1 to 64 lower-case"
@@ -278,13 +288,13 @@ class Registrar:
         self._entries.append(Entry(kind, name, config, build, *origin, uses))
 
 
-def _check_uses(policy: str, uses: Collection[str]) -> None:
+def _check_uses(kind: Kind, policy: str, uses: Collection[str]) -> None:
     """Raise PluginError if a policy uses what nobody can reveal."""
     for name in uses:
-        if name not in REVEALED:
+        if name not in REVEALED[kind]:
             raise PluginError(
-                f"policy {policy!r} uses {quoted(name)}, which cannot be revealed."
-                f"{did_you_mean(str(name), REVEALED)} What can be: {listed(REVEALED)}"
+                f"{kind} {policy!r} uses {quoted(name)}, which cannot be revealed."
+                f"{did_you_mean(str(name), REVEALED[kind])} What can be: {listed(REVEALED[kind])}"
             )
 
 
@@ -298,6 +308,14 @@ class Registry:
         """Add a plugin's entries, all or none; raise PluginError if a name is taken."""
         tables = {kind: dict(table) for kind, table in self._tables.items()}
         for entry in entries:
+            counterpart = COUNTERPARTS.get(entry.kind)
+            namesake = tables[counterpart].get(entry.name) if counterpart else None
+            if namesake is not None:
+                raise PluginError(
+                    f"{entry.kind} {entry.name!r} of {entry.distribution} has the name of the"
+                    f" {namesake.kind} of plugin {namesake.plugin!r} of {namesake.distribution};"
+                    " experiment files name both in the same place"
+                )
             for other in tables[entry.kind].values():
                 if other.name == entry.name:
                     raise PluginError(

@@ -9,7 +9,17 @@ from typing import Any
 import altair as alt
 
 from bdes_framework._internal.colours import ARMS, BLUE, CHART_DARK, HORIZONS, WHITE, Colour
-from bdes_framework.report.data import REGRET, REWARD, SHARE
+from bdes_framework.experiment.result_table import Step
+from bdes_framework.report.data import (
+    COHORT_REWARD,
+    COHORT_SHARE,
+    REGRET,
+    REWARD,
+    SHARE,
+    USER_REGRET,
+    USER_REWARD,
+    VISIT_REWARD,
+)
 from bdes_framework.report.labels import drawn_range, is_wide
 
 Layered = alt.LayerChart
@@ -21,11 +31,22 @@ MEASURES = {
     REGRET: "mean DES regret (expected reward lost)",
     REWARD: "mean expected reward per round",
     SHARE: "mean share of OPT",
+    VISIT_REWARD: "mean expected reward per visit",
+    USER_REGRET: "mean DES regret (expected reward lost)",
+    USER_REWARD: "mean expected reward per user",
+    COHORT_SHARE: "mean share of OPT",
+    COHORT_REWARD: "mean expected reward per user",
 }
 """How the axis of each measure is titled, with its unit."""
 
-TITLES = {"lam": "evolution rate lam", "T": "horizon T (rounds)", "K": "number of arms K"}
+TITLES = {"lam": "evolution rate lam", "K": "number of arms K"}
 """How axes of what varies between settings are titled."""
+
+
+def horizon_title(step: Step) -> str:
+    """Return how an axis of horizons is titled."""
+    return f"horizon T ({step}s)"
+
 
 TOUCH = "touch"
 """The name of the layer whose nearest point the page shows."""
@@ -110,8 +131,9 @@ def _thousands(title: str, name: str, **more: Any) -> alt.X:
     return alt.X(name, title=title, axis=alt.Axis(**axis), **more)
 
 
-def _rounds() -> alt.X:
-    return _thousands("round", "round:Q", scale=alt.Scale(nice=False))
+def _rounds(title: str = "round", *, log: bool = False) -> alt.X:
+    scale = alt.Scale(nice=False, type="log") if log else alt.Scale(nice=False)
+    return _thousands(title, "round:Q", scale=scale)
 
 
 def _names(
@@ -144,33 +166,58 @@ def _dots(base: alt.Chart, size: int, opacity: float = 1, **encoding: Any) -> al
     return dots
 
 
-_FORMS = {REGRET: ",.1f", REWARD: ".4f", SHARE: ".1%"}
-_SHORT = {REGRET: "mean regret", REWARD: "mean reward per round", SHARE: "share of OPT"}
+_REGRETS, _SHARES = (REGRET, USER_REGRET), (SHARE, COHORT_SHARE)
+_SHORT = {
+    REGRET: "mean regret",
+    REWARD: "mean reward per round",
+    SHARE: "share of OPT",
+    VISIT_REWARD: "mean reward per visit",
+    USER_REGRET: "mean regret",
+    USER_REWARD: "mean reward per user",
+    COHORT_SHARE: "share of OPT",
+    COHORT_REWARD: "mean reward per user",
+}
+
+
+def _form(measure: str) -> str:
+    return ",.1f" if measure in _REGRETS else ".1%" if measure in _SHARES else ".4f"
 
 
 def _interval_tips(measure: str) -> list[alt.Tooltip]:
     columns = {"value:Q": _SHORT[measure], "low:Q": "95 % from", "high:Q": "95 % to"}
     tips = [
-        alt.Tooltip(column, title=title, format=_FORMS[measure])
-        for column, title in columns.items()
+        alt.Tooltip(column, title=title, format=_form(measure)) for column, title in columns.items()
     ]
     return [alt.Tooltip("policy:N"), *tips]
 
 
 def _value_axis(measure: str, **more: Any) -> alt.Axis:
-    return alt.Axis(format=".0%", **more) if measure == SHARE else alt.Axis(**more)
+    return alt.Axis(format=".0%", **more) if measure in _SHARES else alt.Axis(**more)
 
 
-def regret(policies: Policies, measure: str, *, legend: Sequence[str] = ()) -> Layered:
-    """Return mean curves over rounds with 95 % bands, each named where it ends."""
+def regret(
+    policies: Policies,
+    measure: str,
+    *,
+    over: str = "round",
+    log: bool = False,
+    legend: Sequence[str] = (),
+) -> Layered:
+    """Return mean curves over rounds with 95 % bands, each named where it ends.
+
+    Or over visits, or users: what ``over`` says. With ``log``, on a logarithmic scale.
+    """
     colour = _colour(policies, legend)
-    base = alt.Chart().encode(x=_rounds())
-    value = alt.Y("value:Q", title=MEASURES[measure], scale=alt.Scale(nice=False))
+    base = alt.Chart().encode(x=_rounds(over, log=log))
+    more: dict[str, Any] = {"scale": alt.Scale(nice=False)}
+    if measure in _SHARES:
+        more = {"scale": alt.Scale(nice=False, zero=False), "axis": _value_axis(measure)}
+    value = alt.Y("value:Q", title=MEASURES[measure], **more)
     band = base.mark_area(opacity=0.16).encode(
         y=alt.Y("low:Q", title=MEASURES[measure]), y2="high:Q", color=colour
     )
     line = base.mark_line(strokeWidth=2.2).encode(y=value, color=colour, **_dash(policies))
-    tips = [alt.Tooltip("round:Q", format=","), *_interval_tips(measure)]
+    tips = [alt.Tooltip("round:Q", title=over, format=","), *_interval_tips(measure)]
     touch = _dots(base, 70, opacity=0, y=value, color=colour, tooltip=tips)
     return _layers(band, line, touch.properties(name=TOUCH), _policy_names(base, measure, policies))
 
@@ -196,11 +243,17 @@ def final(policies: Policies, measure: str) -> Layered:
     return _layers(bars, dots, text)
 
 
-def loglog(policies: Policies, horizons: Sequence[int], *, legend: Sequence[str] = ()) -> Layered:
+def loglog(
+    policies: Policies,
+    horizons: Sequence[int],
+    *,
+    step: Step = "round",
+    legend: Sequence[str] = (),
+) -> Layered:
     """Return mean regret at each horizon on log scales, with fitted lines and Table 1's slope."""
     # Room in pixels, not in rounds: the names beside the lines must not move as the plot shrinks.
     x_scale = alt.Scale(type="log", nice=False, padding=EDGE_PADDING)
-    x = _thousands("horizon T (rounds)", "T:Q", scale=x_scale, axis={"values": list(horizons)})
+    x = _thousands(horizon_title(step), "T:Q", scale=x_scale, axis={"values": list(horizons)})
     title = MEASURES[REGRET]
     axis = alt.Axis(format=",", tickCount=3)
     y = alt.Y("value:Q", title=title, scale=alt.Scale(type="log"), axis=axis)
@@ -229,6 +282,7 @@ def across(
     column: str,
     values: Sequence[float],
     *,
+    step: Step = "round",
     legend: Sequence[str] = (),
 ) -> Layered:
     """Return means over a column of numbers such as lam, with 95 % bars.
@@ -241,7 +295,7 @@ def across(
     if len(values) > 1:
         scale.domain = list(drawn_range(values, len(policies)))
     axis: dict[str, Any] = {"values": list(values)} if len(values) <= 8 else {}
-    title = TITLES.get(column, column)
+    title = horizon_title(step) if column == "T" else TITLES.get(column, column)
 
     def x(name: str) -> alt.X:
         if max(values) <= 1:
@@ -285,8 +339,66 @@ def state() -> Layered:
     return _layers(band, line, touch)
 
 
-def arms(names: Sequence[str], width: int | None = None) -> alt.Chart:
-    """Return the arms one cell pulled over rounds: their shares of each bin.
+def states() -> Layered:
+    """Return the states of the users who came, over visits: quantiles of each bin."""
+    base = alt.Chart().transform_calculate(what="'state'").encode(x=_rounds("visit"))
+    title = "state q of who came"
+    colour = alt.Color("what:N", scale=alt.Scale(range=_STATE), legend=None)
+
+    def band(opacity: float, low: str, high: str) -> alt.Chart:
+        area: alt.Chart = base.mark_area(opacity=opacity).encode(
+            y=alt.Y(f"{low}:Q", title=title), y2=f"{high}:Q", color=colour
+        )
+        return area
+
+    y = alt.Y("state:Q", title=title, axis=alt.Axis(minExtent=AXIS_WIDTH))
+    tips = [
+        alt.Tooltip("round:Q", title="visits from", format=","),
+        alt.Tooltip("until:Q", title="to", format=","),
+        *(alt.Tooltip(f"{name}:Q", title=text, format=".3f") for name, text in QUANTILES.items()),
+    ]
+    line = base.mark_line(strokeWidth=1.8).encode(y=y, color=colour)
+    touch = _dots(base, 60, opacity=0, y=y, color=colour, tooltip=tips).properties(name=TOUCH)
+    return _layers(band(0.18, "lowest", "highest"), band(0.25, "low", "high"), line, touch)
+
+
+QUANTILES = {
+    "lowest": "10 % below",
+    "low": "25 % below",
+    "state": "median",
+    "high": "75 % below",
+    "highest": "90 % below",
+}
+"""The quantiles of states that are shown, by the columns of their rows."""
+
+
+def arms_by_state(names: Sequence[str]) -> alt.Chart:
+    """Return what was shown at which state: each arm's share of the visits in each bin."""
+    axis = alt.Axis(format=".0%", minExtent=AXIS_WIDTH)
+    fills = alt.Scale(domain=list(names), range=_ARMS)
+    chart: alt.Chart = (
+        alt.Chart()
+        .mark_rect(opacity=0.9)
+        .encode(
+            x=alt.X("from:Q", title="state q of who came", scale=alt.Scale(nice=False)),
+            x2="to:Q",
+            y=alt.Y("below:Q", title="share of visits", scale=alt.Scale(domain=[0, 1]), axis=axis),
+            y2="above:Q",
+            color=alt.Color("arm:N", scale=fills, legend=alt.Legend(title=None, orient="top")),
+            tooltip=[
+                alt.Tooltip("arm:N"),
+                alt.Tooltip("from:Q", title="states from", format=".3f"),
+                alt.Tooltip("to:Q", title="to", format=".3f"),
+                alt.Tooltip("share:Q", format=".1%"),
+                alt.Tooltip("visits:Q", title="of visits", format=","),
+            ],
+        )
+    )
+    return chart
+
+
+def arms(names: Sequence[str], width: int | None = None, *, step: Step = "round") -> alt.Chart:
+    """Return the arms one cell pulled over rounds, or showed over visits: shares of each bin.
 
     ``width`` is the plot's, if known: as many names stand side by side as fit.
     """
@@ -295,17 +407,18 @@ def arms(names: Sequence[str], width: int | None = None) -> alt.Chart:
         legend.columns = max(width // (7 * max(map(len, names)) + 30), 1)
     axis = alt.Axis(format=".0%", minExtent=AXIS_WIDTH)
     fills = alt.Scale(domain=list(names), range=_ARMS)
+    title = "share of pulls" if step == "round" else "share of visits"
     chart: alt.Chart = (
         alt.Chart()
         .mark_area(interpolate="step-after", opacity=0.9)
         .encode(
-            x=_rounds(),
-            y=alt.Y("share:Q", title="share of pulls", stack="normalize", axis=axis),
+            x=_rounds(step),
+            y=alt.Y("share:Q", title=title, stack="normalize", axis=axis),
             color=alt.Color("arm:N", scale=fills, legend=legend),
             order=alt.Order("position:Q"),
             tooltip=[
                 alt.Tooltip("arm:N"),
-                alt.Tooltip("round:Q", title="rounds from", format=","),
+                alt.Tooltip("round:Q", title=f"{step}s from", format=","),
                 alt.Tooltip("share:Q", format=".1%"),
             ],
         )

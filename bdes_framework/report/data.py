@@ -18,7 +18,6 @@ from bdes_framework.experiment.pooling import (
     ENVIRONMENT,
     HORIZON,
     RATE,
-    Observations,
     Variant,
     pool,
 )
@@ -27,9 +26,10 @@ from bdes_framework.experiment.result_table import (
     Group,
     Pooled,
     Value,
+    horizon_words,
     shown_value,
 )
-from bdes_framework.experiment.results import Curves, Run, RunBenchmark
+from bdes_framework.experiment.results import Curves, OverUsers, Run, RunBenchmark
 from bdes_framework.experiment.summary import CellSummary, Estimate, summarise
 from bdes_framework.report.dimensions import Dimensions
 from bdes_framework.report.labels import (
@@ -52,6 +52,12 @@ MIN_GAP = 1e-12
 """Gaps below this are drawn here: a logarithmic axis has no zero."""
 
 REGRET, REWARD, SHARE = "regret", "reward", "share"
+VISIT_REWARD = "reward per visit"
+USER_REGRET, USER_REWARD = "regret over users", "reward per user"
+COHORT_SHARE, COHORT_REWARD = "share by cohort", "reward by cohort"
+"""What many users are measured by."""
+
+MAX_COHORTS = 14
 
 Place = tuple[str, int]
 """The label of an environment's variant, and a horizon."""
@@ -119,7 +125,7 @@ class RunData:
         self._diagnostics: dict[tuple[str, Place], list[str]] = {}
         self._curves: dict[tuple[str, int, str, str], Curve] = {}
         self._read_cells(environments)
-        self.observations = Observations(run.name, run.variants, run.told, self.cells)
+        self.observations = run.observed(self.cells)
         self.varying = self.observations.dimensions()
         self.n_missing = run.n_cells - len(self.cells)
         self.n_failed = sum(cell.error is not None for cell in self.cells)
@@ -143,10 +149,17 @@ class RunData:
             self.cells += cells
             self._diagnostics[policy, place] = diagnostics
             if curves is not None:
-                for measure, values in _measured(curves).items():
+                for measure, (checkpoints, values) in self._measured(curves).items():
                     # Of one of many instances, only the mean counts.
                     rows = values.mean(axis=0, keepdims=True) if place in many else values
-                    self._curves[*place, policy, measure] = Curve.of(curves.checkpoints, rows)
+                    self._curves[*place, policy, measure] = Curve.of(checkpoints, rows)
+
+    def _measured(self, curves: Curves) -> dict[str, tuple[IntArray, FloatArray]]:
+        """Return what is known of curves: checkpoints, and a row per replication."""
+        found = {self.reward: (curves.checkpoints, curves.means / curves.steps)}
+        if curves.regret is not None:
+            found[REGRET] = curves.checkpoints, curves.regret
+        return found | ({} if curves.over_users is None else _measured_users(curves.over_users))
 
     def _check_names(self, environments: Collection[str]) -> None:
         labels = dict.fromkeys(label for label, _ in self.run.variants)
@@ -212,8 +225,13 @@ class RunData:
 
     @property
     def measure(self) -> str:
-        """What the ranked table compares: the share of OPT, or the reward per round."""
-        return SHARE if self.table.measure == "share" else REWARD
+        """What the ranked table compares: the share of OPT, or the reward per round or visit."""
+        return SHARE if self.table.measure == "share" else self.reward
+
+    @property
+    def reward(self) -> str:
+        """The measure that needs no benchmark: reward per round, or per visit."""
+        return REWARD if self.run.step == "round" else VISIT_REWARD
 
     @property
     def horizons(self) -> list[int]:
@@ -273,7 +291,7 @@ class RunData:
             if name not in (ENVIRONMENT, HORIZON, *without) and value != "-"
         ]
         if HORIZON not in without:
-            words.append(f"T = {setting.horizon:,}")
+            words.append(horizon_words(setting.horizon, self.run.step))
         return clipped(", ".join(words), 120)
 
     def has_regret(self, setting: Setting) -> bool:
@@ -301,7 +319,14 @@ class RunData:
         curves = [self._curves[key] for key in keys if key in self._curves]
         if len(curves) < 2:
             return curves[0] if curves else None
-        return Curve.of(curves[0].checkpoints, np.array([curve.mean for curve in curves]))
+        common = curves[0].checkpoints
+        for curve in curves[1:]:  # of many users, the last one differs
+            common = np.intersect1d(common, curve.checkpoints)
+        if not common.size:
+            return None
+        places = [np.searchsorted(curve.checkpoints, common) for curve in curves]
+        rows = [curve.mean[at] for curve, at in zip(curves, places, strict=True)]
+        return Curve.of(common, np.array(rows))
 
     def regret_draws(self) -> "Regrets":
         """Return the regret of each draw by horizon: of policies in settings that differ in T.
@@ -342,14 +367,36 @@ def _result_place(result: Any) -> Place:
     return result.environment, result.horizon
 
 
-def _measured(curves: Curves) -> dict[str, FloatArray]:
-    found = {REWARD: curves.means / curves.checkpoints}
-    return found if curves.regret is None else {**found, REGRET: curves.regret}
+def _measured_users(over: OverUsers) -> dict[str, tuple[IntArray, FloatArray]]:
+    """Return what is known of curves over users, of all so far and of cohorts."""
+    users = over.users
+    found = {USER_REWARD: (users, over.means / users)}
+    first = int(np.searchsorted(users, max(int(users[-1]) // 1000, 1)))
+    edges = np.unique(first + np.array(_thinned(users.size - first, MAX_COHORTS + 1)))
+    sizes, means = np.diff(users[edges]), np.diff(over.means[:, edges])
+    if sizes.size:
+        found[COHORT_REWARD] = users[edges[1:]], means / sizes
+    if over.regret is not None:
+        found[USER_REGRET] = users, over.regret
+        best = means + np.diff(over.regret[:, edges])
+        if sizes.size and (best > 0).all():
+            found[COHORT_SHARE] = users[edges[1:]], means / best
+    return found
 
 
 def common_measure(data: RunData, settings: Iterable[Setting]) -> str:
-    """Return what all settings can be measured by over rounds."""
-    return REGRET if all(map(data.has_regret, settings)) else REWARD
+    """Return what all settings can be measured by over rounds or visits."""
+    return REGRET if all(map(data.has_regret, settings)) else data.reward
+
+
+def common_cohort_measure(data: RunData, settings: Iterable[Setting]) -> str:
+    """Return what the cohorts of all settings can be measured by."""
+    cohorts = [
+        data.curve(setting, policy, COHORT_SHARE)
+        for setting in settings
+        for policy in data.pooled(setting)
+    ]
+    return COHORT_REWARD if any(cohort is None for cohort in cohorts) else COHORT_SHARE
 
 
 def curve_rows(
@@ -381,7 +428,8 @@ def final_rows(data: RunData, setting: Setting, measure: str) -> list[Row]:
     """Return each policy's mean at the horizon with its interval."""
     rows = []
     for policy, own in data.pooled(setting).items():
-        found = {REGRET: own.regret, REWARD: own.reward, SHARE: own.share}[measure]
+        of_measure = {REGRET: own.regret, SHARE: own.share}
+        found = of_measure.get(measure, own.reward)
         if found is not None:
             head = {"panel": data.name_of(setting), "policy": data.policy_names[policy]}
             place = {"setting": data.dimensions.index(setting)}
@@ -389,7 +437,7 @@ def final_rows(data: RunData, setting: Setting, measure: str) -> list[Row]:
     return rows
 
 
-_FORMS = {REGRET: "{:,.0f}", REWARD: "{:,.4f}", SHARE: "{:.1%}"}
+_FORMS = {REGRET: "{:,.0f}", REWARD: "{:,.4f}", VISIT_REWARD: "{:,.4f}", SHARE: "{:.1%}"}
 
 
 def _mean_row(found: Estimate, measure: str) -> Row:
@@ -497,6 +545,7 @@ def gap_rows(data: RunData) -> list[Row]:
             "upper_bound": found.upper_bound,
             "difference": found.upper_bound - found.value,
             "gap": found.gap,
+            "table_gap": found.table_gap,
             "rounds": f"{found.horizon:,}",
             "drawn_gap": max(found.gap, MIN_GAP),
         }

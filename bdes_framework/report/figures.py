@@ -7,14 +7,17 @@ from typing import Any
 from bdes_framework.experiment.pooling import HORIZON
 from bdes_framework.report import charts
 from bdes_framework.report.data import (
+    COHORT_SHARE,
     MAX_POINTS,
     REGRET,
-    REWARD,
     SHARE,
+    USER_REGRET,
+    USER_REWARD,
     RunData,
     Setting,
     across_rows,
     axis_of,
+    common_cohort_measure,
     curve_rows,
     final_rows,
     loglog_rows,
@@ -48,6 +51,8 @@ class Figures:
 
     def __init__(self, data: RunData, fits: Fits, trajectories: Sequence[Trajectory]) -> None:
         self._data = data
+        self._step = data.run.step
+        self._is_crowd = self._step == "visit"
         self._policies = data.policies
         self._packing = Packing()
         n_policies = max(len(self._policies), 1)
@@ -64,6 +69,9 @@ class Figures:
             "loglog": [self._loglog(family, fits) for family in fitted[:max_families]],
             "path": [self._path(trajectory) for trajectory in trajectories],
         }
+        if self._is_crowd:
+            self.options["users"] = [self._users(setting, points) for setting in settings]
+            self.options["cohorts"] = [self._cohorts(setting, points) for setting in settings]
 
     def script_data(self) -> dict[str, Any]:
         """Return everything as plain JSON."""
@@ -98,7 +106,9 @@ class Figures:
         measure = self._data.measure
         part = self._packing.part(
             "across",
-            lambda: charts.across(self._policies, measure, axis, values).properties(height=300),
+            lambda: charts.across(
+                self._policies, measure, axis, values, step=self._step
+            ).properties(height=300),
             place_names(rows, x=axis, zero=measure != SHARE),
             [_POLICY, (axis, axis), *_INTERVAL],
             f"{charts.MEASURES[measure]} across {axis}: {name}.",
@@ -122,17 +132,46 @@ class Figures:
 
     def _regret(self, setting: Setting, points: int) -> Option:
         data, name = self._data, self._data.name_of(setting)
-        measure = REGRET if data.has_regret(setting) else REWARD
+        measure = REGRET if data.has_regret(setting) else data.reward
         ends = ", ".join(f"{r['policy']} {r['label']}" for r in final_rows(data, setting, measure))
+        words = f"over {self._step}s: {name}. At the end: {ends}."
+        return self._curves(setting, points, measure, self._step, words)
+
+    def _users(self, setting: Setting, points: int) -> Option:
+        """Return the chart over users, in the order they first came."""
+        measure = USER_REGRET if self._data.has_regret(setting) else USER_REWARD
+        words = f"over users, in the order they first came: {self._data.name_of(setting)}."
+        return self._curves(setting, points, measure, "users", words)
+
+    def _cohorts(self, setting: Setting, points: int) -> Option:
+        """Return the chart of cohorts of users: what learning was worth."""
+        measure = common_cohort_measure(self._data, [setting])
+        words = f"of cohorts of users, in the order they first came: {self._data.name_of(setting)}."
+        return self._curves(setting, points, measure, "up to user", words, log=True)
+
+    def _curves(
+        self,
+        setting: Setting,
+        points: int,
+        measure: str,
+        over: str,
+        words: str,
+        *,
+        log: bool = False,
+    ) -> Option:
+        data = self._data
+        zero = measure != COHORT_SHARE
         part = self._packing.part(
-            f"regret {measure}",
-            lambda: charts.regret(self._policies, measure).properties(height=280),
-            place_names(curve_rows(data, setting, measure, points)),
-            [_POLICY, ("round", "round"), *_INTERVAL],
-            f"{charts.MEASURES[measure]} over rounds: {name}. At the end: {ends}.",
+            f"regret {measure} {over}",
+            lambda: charts.regret(self._policies, measure, over=over, log=log).properties(
+                height=280
+            ),
+            place_names(curve_rows(data, setting, measure, points), zero=zero),
+            [_POLICY, ("round", over), *_INTERVAL],
+            f"{charts.MEASURES[measure]} {words}",
             also=("label_at", "label_log"),
         )
-        return figure_option(name, part, settings=[data.dimensions.index(setting)])
+        return figure_option(data.name_of(setting), part, settings=[data.dimensions.index(setting)])
 
     def _loglog(self, family: str, fits: Fits) -> Option:
         data = self._data
@@ -143,7 +182,9 @@ class Figures:
         )
         part = self._packing.part(
             "loglog",
-            lambda: charts.loglog(self._policies, data.horizons).properties(height=300),
+            lambda: charts.loglog(self._policies, data.horizons, step=self._step).properties(
+                height=300
+            ),
             loglog_rows(data, family, fits, self._policies),
             [_POLICY, ("T", "T"), *_INTERVAL],
             f"{charts.MEASURES[REGRET]} against T on log scales: {family}. Slopes: {slopes}.",
@@ -159,8 +200,8 @@ class Figures:
         if len(setting.variants) > 1:
             instance = self._data.run.variants[path.environment, path.horizon].instance
             name += f", instance {clipped(instance, 40)}"
-        parts = []
-        if path.states:
+        parts = self._crowd_parts(path, name) if self._is_crowd else []
+        if path.states and not self._is_crowd:
             bins = [("round", "from round"), ("until", "to round"), ("state", "mean state")]
             parts = [
                 self._packing.part(
@@ -171,12 +212,14 @@ class Figures:
                     f"The state over rounds: {name}. It ends at {path.states[-1]['state']:.3f}.",
                 )
             ]
+        step = self._step
+        pulls = "pulls" if step == "round" else "visits"
         arms = self._packing.part(
             f"arms {path.arm_names}",
-            lambda: charts.arms(path.arm_names).properties(height=190),
+            lambda: charts.arms(path.arm_names, step=step).properties(height=190),
             path.arms,
-            [("round", "from round"), ("arm", "arm"), ("share", "share of pulls")],
-            f"Which arms were pulled over rounds: {name}.",
+            [("round", f"from {step}"), ("arm", "arm"), ("share", f"share of {pulls}")],
+            f"Which arms were {'pulled' if step == 'round' else 'shown'} over {step}s: {name}.",
             also=("position",),
             zoom=False,
         )
@@ -187,3 +230,32 @@ class Figures:
             settings=[self._data.dimensions.index(setting)],
             policy=list(self._policies).index(self._data.policy_names[path.policy]),
         )
+
+    def _crowd_parts(self, path: Trajectory, name: str) -> list[dict[str, Any]]:
+        """Return the states of the users who came, and what was shown at which state."""
+        if not path.states:
+            return []
+        bins = [("round", "from visit"), ("until", "to visit")]
+        states = self._packing.part(
+            "states",
+            lambda: charts.states().properties(height=190),
+            path.states,
+            [*bins, *charts.QUANTILES.items()],
+            f"The states of the users who came, over visits: {name}.",
+        )
+        by_state = self._packing.part(
+            f"by state {path.arm_names}",
+            lambda: charts.arms_by_state(path.arm_names).properties(height=190),
+            path.by_state,
+            [
+                ("from", "from state"),
+                ("to", "to state"),
+                ("arm", "arm"),
+                ("share", "share of visits"),
+                ("visits", "visits"),
+            ],
+            f"Which arms were shown at which state, in the second half of the visits: {name}.",
+            also=("below", "above"),
+            zoom=False,
+        )
+        return [states, by_state]

@@ -21,6 +21,7 @@ _SECTIONS = {
     "won": "Results",
     "share": "Share of OPT",
     "growth": "Over time",
+    "users": "Over users",
     "horizons": "How regret grows with the horizon",
     "paths": "States and arms",
     "details": "Details",
@@ -60,7 +61,7 @@ def report_page(
     on_step("putting the page together", 0, 1)
     has_results, has_regret = bool(data.settings()), tables.has_regret(data)
     slopes = tables.slope_table(data, fits)
-    absent = {"horizons": not slopes.rows}
+    absent = {"horizons": not slopes.rows, "users": data.run.step == "round"}
     sections = {
         name: "Reward" if name == "share" and data.measure != SHARE else title
         for name, title in _SECTIONS.items()

@@ -16,11 +16,16 @@ from bdes_framework.experiment.cell import Cell
 from bdes_framework.experiment.pooling import HORIZON, RATE
 from bdes_framework.report import charts
 from bdes_framework.report.data import (
+    COHORT_SHARE,
+    REGRET,
     SHARE,
+    USER_REGRET,
+    USER_REWARD,
     RunData,
     Setting,
     across_rows,
     axis_of,
+    common_cohort_measure,
     common_measure,
     curve_rows,
     final_rows,
@@ -188,14 +193,48 @@ class _Pictures:
         _check_count(settings)
         measure = common_measure(data, settings)
         rows = [row for setting in settings for row in curve_rows(data, setting, measure)]
-        chart = charts.regret(data.policies, measure, legend=self._legend)
+        over = data.run.step
+        chart = charts.regret(data.policies, measure, over=over, legend=self._legend)
         return self._composed(chart, place_names(self._of_policies(rows)))
+
+    def users(self) -> Drawn:
+        settings = self._of_users()
+        known = common_measure(self._data, settings) == REGRET
+        return self._over_users(settings, USER_REGRET if known else USER_REWARD, "users")
+
+    def cohorts(self) -> Drawn:
+        settings = self._of_users()
+        measure = common_cohort_measure(self._data, settings)
+        return self._over_users(settings, measure, "up to user", log=True)
+
+    def _of_users(self) -> list[Setting]:
+        if self._data.run.step == "round":
+            raise NothingToShowError("this run has one audience, and no users")
+        settings = self._at_horizon()
+        _check_count(settings)
+        return settings
+
+    def _over_users(
+        self, settings: Sequence[Setting], measure: str, over: str, *, log: bool = False
+    ) -> Drawn:
+        rows = [row for setting in settings for row in curve_rows(self._data, setting, measure)]
+        policies = self._data.policies
+        chart = charts.regret(policies, measure, over=over, log=log, legend=self._legend)
+        own = place_names(self._of_policies(rows), zero=measure != COHORT_SHARE)
+        return self._composed(chart, own)
 
     def _across(self, settings: Sequence[Setting], axis: str, measure: str) -> Drawn:
         rows = self._of_policies(across_rows(self._data, settings, axis, measure))
         _check_count({row["panel"] for row in rows})
         values = sorted({row[axis] for row in rows})
-        chart = charts.across(self._data.policies, measure, axis, values, legend=self._legend)
+        chart = charts.across(
+            self._data.policies,
+            measure,
+            axis,
+            values,
+            step=self._data.run.step,
+            legend=self._legend,
+        )
         zero = measure != SHARE
         return self._composed(chart, place_names(rows, x=axis, zero=zero))
 
@@ -218,7 +257,8 @@ class _Pictures:
         _check_count(families)
         fits = {k: fit for k, fit in fits.items() if data.policy_names[k[1]] in policies}
         rows = [row for family in families for row in loglog_rows(data, family, fits, policies)]
-        chart = charts.loglog(data.policies, data.horizons, legend=self._legend)
+        step = data.run.step
+        chart = charts.loglog(data.policies, data.horizons, step=step, legend=self._legend)
         return self._composed(chart, rows)
 
     def path(self) -> Drawn:
@@ -232,14 +272,21 @@ class _Pictures:
         size = {"width": self._choice.width or 560, "height": self._choice.height * 2 // 3}
         name = self._data.policy_names[path.policy]
         title = clipped(f"{name} on {path.environment}, T = {path.horizon:,}", 120)
-        arms = charts.arms(path.arm_names, size["width"]).properties(**size)
+        step = self._data.run.step
+        arms = charts.arms(path.arm_names, size["width"], step=step).properties(**size)
         arms.data = alt.InlineData(values=path.arms, name="arms")
         if not path.states:
             return arms.properties(title=title)
-        states = charts.state().properties(title=title, **size)
+        states = charts.state() if step == "round" else charts.states()
+        states = states.properties(title=title, **size)
         states.data = alt.InlineData(values=path.states, name="states")
-        both: alt.VConcatChart = alt.vconcat(states, arms).resolve_scale(color="independent")
-        return both
+        parts: list[alt.Chart | alt.LayerChart] = [states, arms]
+        if path.by_state:
+            by_state = charts.arms_by_state(path.arm_names).properties(**size)
+            by_state.data = alt.InlineData(values=path.by_state, name="by_state")
+            parts.insert(1, by_state)
+        drawn: alt.VConcatChart = alt.vconcat(*parts).resolve_scale(color="independent")
+        return drawn
 
     def gap(self) -> Drawn:
         names = {self._data.name_of(setting, (HORIZON,)) for setting in self._settings}

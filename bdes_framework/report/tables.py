@@ -40,7 +40,9 @@ MEANINGS = {
     "DES regret ± 95 %": "Expected reward lost against the best sequence",
     "Of OPT ± 95 %": "Expected reward as a share of the benchmark's, in percent",
     "Reward/round": "Mean expected reward per round",
+    "Reward/visit": "Mean expected reward per visit",
     "Difference": "By how much regret can be too low at most",
+    "Clairvoyant": "Who knows how often each user will come earns at most this",
     "Gap": "The difference as a share of the upper bound",
     "Behind best ± 95 %": "Paired: the same instances and random draws for both",
 }
@@ -103,15 +105,20 @@ def facts(data: RunData) -> dict[str, str]:
     """Return size, seed, horizons and what policies know, by name."""
     config = data.resolved["config"]
     known = {"lam": config["reveal_lam"], "replenishing arm": config["reveal_replenishing_arm"]}
+    of_users = {}
+    if data.run.step == "visit":
+        known = {"lam": known["lam"], "visits per user": config["reveal_visits_per_user"]}
+        of_users = {"feedback": _parameters(config["feedback"])}
     revealed = [name for name, is_known in known.items() if is_known]
     benchmark = config["benchmark"] or "none"
     return {
         "cells finished": f"{len(data.cells):,} of {data.run.n_cells:,}",
         "seed": str(config["seed"]),
         "replications": f"{config['replications']:,}",
-        "horizons T": ", ".join(f"{horizon:,}" for horizon in config["horizons"]),
+        f"horizons T ({data.run.step}s)": ", ".join(f"{n:,}" for n in config["horizons"]),
+        **of_users,
         "benchmark": benchmark if isinstance(benchmark, str) else _brief(benchmark),
-        "revealed to policies": ", ".join(revealed) or "neither lam nor arm",
+        "revealed to policies": ", ".join(revealed) or f"neither {' nor '.join(known)}",
     }
 
 
@@ -348,7 +355,7 @@ def settings_table(data: RunData) -> Table:
             places.append(RowPlace(data.dimensions.index(setting), policy))
     regret = ["Of OPT ± 95 %", "DES regret ± 95 %"] if with_regret else []
     several = any(len(setting.variants) > 1 for setting in data.settings())
-    headings = ["Policy", *names, *regret, "Reward/round", "Behind best ± 95 %"]
+    headings = ["Policy", *names, *regret, f"Reward/{data.run.step}", "Behind best ± 95 %"]
     headings += ["First on", "Worst instance"] if several else []
     return Table(
         "Every setting and policy",
@@ -435,9 +442,11 @@ def gap_table(data: RunData) -> Table:
         [row["panel"], *(number(row[column], form) for column, form in forms.items())]
         for row in gap_rows(data)[:MAX_ROWS]
     ]
-    headings = ["Setting", "T", "Benchmark", "Upper bound", "Difference", "Gap"]
+    bound = "Upper bound" if data.run.step == "round" else "Clairvoyant"
+    what = "their proven upper bounds" if data.run.step == "round" else "the clairvoyant"
+    headings = ["Setting", "T", "Benchmark", bound, "Difference", "Gap"]
     return Table(
-        "Benchmarks and their proven upper bounds: the widest gap of each setting",
+        f"Benchmarks and {what}: the widest gap of each setting",
         headings,
         rows,
         meanings=MEANINGS,
@@ -463,6 +472,15 @@ def gap_sentence(data: RunData) -> str:
     if not gaps:
         return "This run has no benchmark: regret is absent, rewards are shown."
     widest = max(gaps, key=lambda row: float(row["gap"]))
+    if data.run.step == "visit":
+        tables = [row["table_gap"] for row in gaps if row["table_gap"] is not None]
+        near = f"{100 * max([1e-6, *tables]):.2g} %"
+        return (
+            "OPT is the best decision table: what to show at which state, not knowing when a user"
+            f" leaves, proven to be within {near} of the best for users who leave with the same"
+            " chance after every visit. Who knows how often each user will come earns at most"
+            f" {100 * widest['difference'] / max(widest['value'], 1e-300):.2g} % more."
+        )
     if widest["gap"] >= 1:
         return (
             "OPT is the best sequence the planner found; how far from optimal it is, is not proven."

@@ -14,17 +14,23 @@ from bdes_framework.experiment.cell import Cell
 from bdes_framework.experiment.file import Experiment
 from bdes_framework.experiment.replay import ReplayError, experiment_of, replay_cell
 from bdes_framework.experiment.reuse import code_changes
+from bdes_framework.report.charts import QUANTILES
 from bdes_framework.report.data import RunData, Setting
 from bdes_framework.report.labels import Row
+from bdes_framework.simulation.crowd import CrowdTrace
 from bdes_framework.simulation.loop import Trace
 
 BINS = 120
+STATE_BINS = 40
 MAX_ARMS_SHOWN = 7
 
 
 @frozen
 class Trajectory:
-    """States and arms of one cell in bins of rounds, as rows of charts."""
+    """States and arms of one cell in bins of rounds, as rows of charts.
+
+    Of many users, in bins of visits; ``by_state`` is what was shown at which state.
+    """
 
     environment: str
     policy: str
@@ -33,6 +39,7 @@ class Trajectory:
     states: list[Row]
     arms: list[Row]
     arm_names: list[str]
+    by_state: list[Row] = field(factory=list)
 
 
 @frozen
@@ -89,9 +96,13 @@ def replay_trajectories(
             name = f"{cell.policy.label} on {cell.environment.label}, T = {cell.horizon:,}"
             trajectories.reasons.append(f"{name}: {error}")
         else:
+            if isinstance(trace, CrowdTrace):
+                edges, states = bin_edges(trace.visits), user_state_rows(trace)
+            else:
+                states = state_rows(trace, edges)
             arms, names = arm_rows(trace, edges)
-            states = state_rows(trace, edges)
-            trajectories.found.append(Trajectory(*_place(cell), states, arms, names))
+            by_state = by_state_rows(trace, names) if isinstance(trace, CrowdTrace) else []
+            trajectories.found.append(Trajectory(*_place(cell), states, arms, names, by_state))
     return trajectories
 
 
@@ -139,20 +150,70 @@ def state_rows(trace: Trace, edges: IntArray) -> list[Row]:
     return [*rows, {**rows[-1], "round": trace.horizon}]  # the last bin, up to its end
 
 
-def arm_rows(trace: Trace, edges: IntArray) -> tuple[list[Row], list[str]]:
+def user_state_rows(trace: CrowdTrace) -> list[Row]:
+    """Return quantiles of the states of the users who came, in each bin of visits."""
+    if trace.states is None:
+        return []
+    edges = bin_edges(trace.visits)
+    shares = [0.1, 0.25, 0.5, 0.75, 0.9]
+    bins = np.split(trace.states, edges[1:-1])
+    quantiles = np.array([np.quantile(states, shares) for states in bins])
+    names = ("round", "until", *QUANTILES)
+    columns = (edges[:-1] + 1, edges[1:], *quantiles.T)
+    values = zip(*(column.tolist() for column in columns), strict=True)
+    rows = [dict(zip(names, row, strict=True)) for row in values]
+    return [*rows, {**rows[-1], "round": trace.visits}]
+
+
+def by_state_rows(trace: CrowdTrace, names: list[str]) -> list[Row]:
+    """Return each arm's share of the visits at each bin of states, in the second half of visits."""
+    if trace.states is None:
+        return []
+    assert trace.arms is not None
+    half = trace.visits // 2
+    states, shown = trace.states[half:], _shown_arms(trace)
+    highest = float(states.max()) or 1.0
+    edges = np.linspace(0.0, highest, STATE_BINS + 1)
+    bins = np.minimum((states / highest * STATE_BINS).astype(np.int64), STATE_BINS - 1)
+    visits = np.bincount(bins, minlength=STATE_BINS)
+    counts = [np.bincount(bins[trace.arms[half:] == arm], minlength=STATE_BINS) for arm in shown]
+    if len(counts) < len(names):  # other arms
+        counts.append(visits - np.sum(counts, axis=0))
+    above = np.cumsum(counts, axis=0)
+    return [
+        {
+            "from": edges[at],
+            "to": edges[at + 1],
+            "arm": name,
+            "share": counts[arm][at] / visits[at],
+            "below": (above[arm][at] - counts[arm][at]) / visits[at],
+            "above": above[arm][at] / visits[at],
+            "visits": int(visits[at]),
+        }
+        for arm, name in enumerate(names)
+        for at in np.flatnonzero(counts[arm]).tolist()
+    ]
+
+
+def _shown_arms(trace: Trace | CrowdTrace) -> IntArray:
+    """Return the arms that are shown by themselves."""
+    shown = np.argsort(-trace.counts, kind="stable")[:MAX_ARMS_SHOWN]
+    return np.sort(shown[trace.counts[shown] > 0])
+
+
+def arm_rows(trace: Trace | CrowdTrace, edges: IntArray) -> tuple[list[Row], list[str]]:
     """Return the share of each arm in each bin; all but the most pulled are put together."""
     assert trace.arms is not None
-    shown = np.argsort(-trace.counts, kind="stable")[:MAX_ARMS_SHOWN]
-    shown = np.sort(shown[trace.counts[shown] > 0])
+    shown, n = _shown_arms(trace), int(edges[-1])
     names = [f"arm {arm}" for arm in shown.tolist()]
     sizes = np.diff(edges)
     shares = [
         np.add.reduceat((trace.arms == arm).astype(np.int64), edges[:-1]) / sizes for arm in shown
     ]
-    if trace.counts[shown].sum() < trace.horizon:
+    if trace.counts[shown].sum() < n:
         names.append("other arms")
         shares.append(1 - np.sum(shares, axis=0))
-    starts = [*(edges[:-1] + 1).tolist(), trace.horizon]  # and where the last bin ends
+    starts = [*(edges[:-1] + 1).tolist(), n]  # and where the last bin ends
     rows = [
         {"round": start, "arm": name, "position": position, "share": share}
         for position, (name, column) in enumerate(zip(names, shares, strict=True))

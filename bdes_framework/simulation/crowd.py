@@ -7,68 +7,26 @@ number per user grow.
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from attrs import field, frozen
-from attrs.validators import in_
 
-from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.arrays import BoolArray, FloatArray, IntArray
 from bdes_framework._internal.display import html_facts, html_table, shown_fields, shown_numbers
-from bdes_framework._internal.numbers import as_integer, is_number
-from bdes_framework._internal.seeding import Seed, branch, generator
+from bdes_framework._internal.numbers import as_integer
 from bdes_framework._internal.text import class_path, quoted
 from bdes_framework._internal.threads import one_thread
-from bdes_framework.errors import ContractError, InvalidValueError
+from bdes_framework.errors import ContractError
 from bdes_framework.interfaces import CrowdEnvironment, CrowdPolicy, Diagnostics, Outcome
 from bdes_framework.model.compiling import compiled
 from bdes_framework.simulation.chunk import first_true, form_of, note_rounds
+from bdes_framework.simulation.feedback import Feedback, Mailbox
 from bdes_framework.simulation.loop import CHUNK, arms_of, as_checkpoints, diagnostics_of
 from bdes_framework.simulation.totals import MAX_REWARD, MIN_REWARD
 
 _INT64 = np.dtype(np.int64)
 _FLOAT64 = np.dtype(np.float64)
-
-
-def _as_every(value: int) -> int:
-    return as_integer(value, "every", 1)
-
-
-def _as_delay(value: int) -> int:
-    return as_integer(value, "delay", 0)
-
-
-def _as_lost(value: float) -> float:
-    if not is_number(value) or not 0 <= value <= 1:
-        raise InvalidValueError(f"lost must lie in [0, 1], got {quoted(value)}")
-    return float(value)
-
-
-@frozen
-class Feedback:
-    """When a policy learns the rewards of visits.
-
-    Parameters
-    ----------
-    every : int
-        Rewards are handed over each time this many visits were made.
-    delay : int
-        How many further visits are made before a reward is known; the mean, if they vary.
-    delays : Literal["fixed", "geometric"]
-        Whether every reward takes as long, or each a time of its own: then they come unordered.
-    lost : float
-        The share of rewards that are never known, in [0, 1].
-    seed : Seed
-        What delays and losses are drawn from.
-    """
-
-    every: int = field(default=100, converter=_as_every)
-    delay: int = field(default=0, converter=_as_delay)
-    delays: Literal["fixed", "geometric"] = field(
-        default="fixed", validator=in_(("fixed", "geometric"))
-    )
-    lost: float = field(default=0.0, converter=_as_lost)
-    seed: Seed = 0
 
 
 @frozen(eq=False)
@@ -99,6 +57,8 @@ class CrowdTrace:
         The reward of each visit, and its expectation.
     states : FloatArray | None, shape (visits,)
         The user's state at each visit; None if the environment brings none.
+    lost : BoolArray | None, shape (visits,)
+        Which rewards the policy never learns.
     diagnostics : Diagnostics
         The policy's diagnostics at the end; empty if it has none or they failed.
     diagnostics_error : BaseException | None
@@ -122,6 +82,7 @@ class CrowdTrace:
     rewards: FloatArray | None = None
     means: FloatArray | None = None
     states: FloatArray | None = None
+    lost: BoolArray | None = None
     diagnostics: Diagnostics = field(factory=dict)
     diagnostics_error: BaseException | None = None
 
@@ -224,8 +185,9 @@ def simulate_crowd(
     feedback = Feedback() if feedback is None else feedback
     player = _VisitPlayer(environment, policy)
     totals = _Totals(player.n_arms, marks)
-    mailbox = _Mailbox(feedback)
+    mailbox = Mailbox(feedback)
     kept: list[_Block] = []
+    lost: list[BoolArray] = []
     done, told = 0, 0
     while done < visits:
         until_told = feedback.every - done % feedback.every
@@ -233,10 +195,11 @@ def simulate_crowd(
         if block is None:
             break
         player.check(block, done, totals.add(block, done))
-        mailbox.post(block.rewards, done)
+        never_known = mailbox.post(block.rewards, done)
         done += block.users.size
         if keep:
             kept.append(_Block._make(array.copy() for array in block))
+            lost.append(never_known)
         if done % feedback.every == 0:
             told += player.tell(*mailbox.collect(done), done)
     n = totals.n_users
@@ -262,56 +225,10 @@ def simulate_crowd(
         rewards=None if columns is None else columns.rewards,
         means=None if columns is None else columns.means,
         states=columns.states if columns is not None and player.has_states else None,
+        lost=np.concatenate(lost) if keep else None,
         diagnostics=diagnostics,
         diagnostics_error=diagnostics_error,
     )
-
-
-class _Mailbox:
-    """Rewards on their way to the policy."""
-
-    def __init__(self, feedback: Feedback) -> None:
-        self._feedback = feedback
-        self._losses = generator(branch(feedback.seed, "lost"))
-        self._lateness = generator(branch(feedback.seed, "delay"))
-        self._posted: list[tuple[IntArray, IntArray, FloatArray]] = []
-
-    def post(self, rewards: FloatArray, start: int) -> None:
-        """Send the rewards of visits ``start``, ``start + 1``, ...; some are lost."""
-        n, feedback = rewards.size, self._feedback
-        visits = np.arange(start, start + n)
-        due = visits + 1 + feedback.delay
-        if feedback.delay and feedback.delays == "geometric":
-            # From 1 - u, which is never 0; a mean of d: P(delay >= k) = (d / (d + 1))^k.
-            uniforms = 1.0 - self._lateness.random(n)
-            stays = math.log(feedback.delay / (feedback.delay + 1.0))
-            due = visits + 1 + (np.log(uniforms) / stays).astype(np.int64)
-        rewards = rewards.copy()  # the environment may use its array again
-        if feedback.lost:
-            arrives = self._losses.random(n) >= feedback.lost
-            visits, due, rewards = visits[arrives], due[arrives], rewards[arrives]
-        self._posted.append((visits, due, rewards))
-
-    def collect(self, now: int) -> tuple[IntArray, FloatArray]:
-        """Return the visits whose rewards are due after ``now`` visits, and these, as they came."""
-        visits, due, rewards = map(np.concatenate, zip(*self._posted, strict=True))
-        here = due <= now
-        if here.all():
-            self._posted = []
-        else:
-            late = ~here
-            self._posted = [(visits[late], due[late], rewards[late])]
-            visits, due, rewards = visits[here], due[here], rewards[here]
-        if self._feedback.delays == "geometric":
-            order = np.argsort(due, kind="stable")
-            visits, rewards = visits[order], rewards[order]
-        if not self._posted:
-            self._posted = [(_NO_VISITS, _NO_VISITS, _NO_REWARDS)]
-        return visits, rewards
-
-
-_NO_VISITS = np.empty(0, dtype=np.int64)
-_NO_REWARDS = np.empty(0)
 
 
 class _VisitPlayer:

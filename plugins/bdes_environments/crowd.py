@@ -48,7 +48,8 @@ class CrowdConfig:
     users : int
         How many users there are. With a file, the file says.
     visits_per_user : float | None
-        How many visits a user makes, on average; then they leave. Nobody leaves by default.
+        How many visits a user makes, on average; then they leave. Nobody leaves by default. With
+        a file, the file says.
     lifetimes : "fixed" | "geometric" | "heavy-tailed"
         How the number of a user's visits is drawn: always the same (a whole number), with the
         same chance of leaving after every visit, or with P(more than k) = (1 + k/s)^-tail.
@@ -61,7 +62,7 @@ class CrowdConfig:
         How many users a cohort has; the last may have fewer.
     file : path | None
         With ``arrivals = "file"``: a text file with a user's name on each line, in order of
-        visits. It ends when the file does.
+        visits. It ends when the file does. Relative to the experiment file.
     spread : float
         How much users differ, in [0, 1]: each has a factor on r of their own, drawn evenly from
         1 - spread to 1 + spread. Means are at most 1. Then there is no benchmark.
@@ -246,6 +247,10 @@ class _FileArrivals:
     def n_users(self) -> int:
         return int(self._numbers.max()) + 1
 
+    @property
+    def visits_per_user(self) -> float:
+        return float(self._numbers.size / self.n_users)
+
     def __call__(self, n: int) -> IntArray:
         users = self._numbers[self._done : self._done + n].copy()
         self._done += users.size
@@ -335,6 +340,9 @@ class Crowd:
             uniforms = context.stream("factors").random(n)
             self._factors = 1.0 + config.spread * (2.0 * uniforms - 1.0)
         self._came = 0
+        self._visits_per_user = config.visits_per_user
+        if isinstance(self._arrivals, _FileArrivals):
+            self._visits_per_user = self._arrivals.visits_per_user
 
     def __repr__(self) -> str:
         users, noise = self._states.size, self._noise
@@ -344,6 +352,11 @@ class Crowd:
     def n_arms(self) -> int:
         """How many arms there are."""
         return self._instance.n_arms
+
+    @property
+    def visits_per_user(self) -> float | None:
+        """How often a user comes on average; None if nobody ever leaves."""
+        return self._visits_per_user
 
     def arrivals(self, n: int) -> IntArray:
         """Return the users of the next visits."""

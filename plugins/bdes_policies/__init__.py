@@ -50,4 +50,4 @@ def bdes_register(registrar: Registrar) -> None:
     )
     registrar.crowd_policy("crowd-greedy", greedy.CrowdGreedyConfig, greedy.CrowdGreedy, uses=())
     registrar.crowd_policy("each", copies.EachConfig, copies.build_each)
-    registrar.crowd_policy("pooled", copies.PooledConfig, copies.build_pooled)
+    registrar.crowd_policy("pooled", copies.PooledConfig, copies.build_pooled, uses=("lam",))

@@ -110,6 +110,7 @@ def test_the_runs_folder_can_be_run_again(tmp_path: Path) -> None:
         experiment = experiment_of(run)
         rounds = bdes.log_checkpoints(20, 50)
         trace = replay_cell(experiment, experiment.cells[0], run.cells()[0], rounds)
+    assert isinstance(trace, bdes.Trace)
     assert trace.horizon == 20
 
 

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.packaging
 
 TEMPLATE = REPOSITORY / "examples" / "bdes-plugin-template"
 PLUGIN_FILES = (
+    "examples/bdes-plugin-template/bdes_plugin_template/crowd_epsilon_greedy.py",
     "examples/bdes-plugin-template/bdes_plugin_template/epsilon_greedy.py",
     "examples/rebounding/rebounding.py",
     "plugins/bdes_engines/serial.py",

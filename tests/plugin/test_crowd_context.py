@@ -31,11 +31,22 @@ def build(look: Callable[[Any], None], uses: Any = None) -> CrowdPolicy:
     return plugins.crowd_policy("looking", PROBLEM, seed=1)
 
 
-@pytest.mark.parametrize(("uses", "lam"), [(None, 0.3), (["lam"], 0.3), ([], None)])
-def test_policy_is_told_lam_only_if_it_uses_it(uses: Any, lam: float | None) -> None:
+@pytest.mark.parametrize(
+    ("uses", "lam", "often"),
+    [
+        (None, 0.3, 5.0),
+        (["lam", "visits_per_user"], 0.3, 5.0),
+        (["lam"], 0.3, None),
+        (["visits_per_user"], None, 5.0),
+        ([], None, None),
+    ],
+)
+def test_policy_is_told_only_what_it_uses(
+    uses: Any, lam: float | None, often: float | None
+) -> None:
     told: list[CrowdProblem] = []
     assert isinstance(build(lambda context: told.append(context.problem), uses), CrowdPolicy)
-    assert told == [CrowdProblem(2, 100, visits_per_user=5.0, lam=lam)]
+    assert told == [CrowdProblem(2, 100, visits_per_user=often, lam=lam)]
 
 
 def test_wrong_uses_are_rejected() -> None:
