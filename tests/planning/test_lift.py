@@ -8,7 +8,7 @@ import pytest
 from attrs import frozen
 
 import bdes_framework as bdes
-from bdes_framework.planning.plan_report import traffic
+from bdes_framework.planning import traffic
 from tests.support.logs import ADS, simulated_log
 
 
