@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 
 import click
 import numpy as np
@@ -40,6 +40,7 @@ from bdes_framework.cli.progress import progress
 from bdes_framework.cli.report import need_charts
 from bdes_framework.experiment.arms import write_arms
 from bdes_framework.experiment.fit_file import fitted_arms
+from bdes_framework.fitting.fit import Users
 from bdes_framework.fitting.fit import fit as fit_log
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.parametrisation import RatePrediction
@@ -77,7 +78,7 @@ _REPORT_HELP = "Write it all as one HTML page."
 @click.option("--lam-deviation", type=float, metavar="DEVIATION", help=_DEVIATION_HELP)
 @click.option("--q0", default="1", show_default=True, metavar="STATE", help=_STATE_HELP)
 @click.option("--out", type=PATH, help=_OUT_HELP)
-@click.option("--users", type=click.Choice(["alike", "clustered"]), help=_USERS_HELP)
+@click.option("--users", type=click.Choice(get_args(Users)), help=_USERS_HELP)
 @click.option(
     "--permutations",
     type=click.IntRange(0, _MAX_PERMUTATIONS),
@@ -102,7 +103,7 @@ def fit(
     lam_deviation: float | None,
     q0: str,
     out: Path | None,
-    users: Literal["alike", "clustered"] | None,
+    users: Users | None,
     permutations: int,
     page: Path | None,
     overwrite: bool,
@@ -129,8 +130,8 @@ def fit(
         )
         continuation = wanted.continuation(rows)
         shown.begin(f"fitting {counted(rows.n_rows, 'row')}")
-        assumed = users or ("clustered" if rows.n_sequences >= _MANY_USERS else "alike")
-        found = fit_log(rows, lam=rate, q0=state, users=assumed)
+        assumed: Users = "clustered" if rows.n_sequences >= _MANY_USERS else "alike"
+        found = fit_log(rows, lam=rate, q0=state, users=users or assumed)
         test = None
         if permutations:
             shown.begin("testing whether what is shown matters")

@@ -61,7 +61,7 @@ class PlanRequest:
         try:
             return estimate_continuation(log)
         except InvalidValueError as error:
-            raise click.UsageError(f"{error}: give --visits, --leave or --horizon") from None
+            raise InvalidValueError(f"{error}: give --visits, --leave or --horizon") from None
 
 
 def answer_json(verdict: Verdict, advice: Advice | None) -> dict[str, object]:
