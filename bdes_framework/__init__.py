@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from bdes_framework.fitting.result import Fit as Fit
     from bdes_framework.fitting.result import ModelScore as ModelScore
     from bdes_framework.fitting.result import PlayableArms as PlayableArms
+    from bdes_framework.fitting.rows import BadRows as BadRows
     from bdes_framework.fitting.rows import Columns as Columns
     from bdes_framework.interfaces import AnytimePlanner as AnytimePlanner
     from bdes_framework.interfaces import Benchmark as Benchmark
@@ -183,7 +184,7 @@ _HOMES = {
     " sweep_log_likelihood sweep_log_likelihoods",
     "plugin.load": "PluginsConfig load_plugins",
     "fitting.readers": "read_log",
-    "fitting.rows": "Columns",
+    "fitting.rows": "BadRows Columns",
     "fitting.log": "UNKNOWN_REWARD Log",
     "plugin.plugins": "Plugins",
     "model.instance": "CrowdProblem Instance Problem alternating_limit settling_pulls"

@@ -29,11 +29,16 @@ from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.parametrisation import RatePrediction
 from bdes_framework.fitting.readers import read_log
 from bdes_framework.fitting.result import ARM_HEADINGS, Fit
-from bdes_framework.fitting.rows import Columns
+from bdes_framework.fitting.rows import BadRows, Columns
 from bdes_framework.model.instance import as_rate, as_state
 
 _USER_HELP = "Whose state it was; without it the log is one sequence."
-_ORDER_HELP = "A number or a moment that increases within a user."
+_ORDER_HELP = "Numbers or moments by which a user's rows are sorted."
+_PROPENSITY_HELP = "How probable it was that the arm was chosen."
+_STRATA_HELP = "Groups of rows in which any arm might have been chosen."
+_QUERY_HELP = "The rows of a database: one SELECT."
+_ENCODING_HELP = "How CSV is written."
+_STRICT_HELP = "Refuse a log with bad rows; up to 1 % are left out otherwise."
 _DEVIATION_HELP = "--lam is only a prediction, with this deviation of its logit."
 _STATE_HELP = "The state each sequence begins at, or 'unknown'."
 _OUT_HELP = "Write a .toml or .json file, for 'bdes plan' and experiments."
@@ -45,6 +50,11 @@ _OUT_HELP = "Write a .toml or .json file, for 'bdes plan' and experiments."
 @click.option("--reward", default="reward", show_default=True, metavar="COLUMN", help="0 or 1.")
 @click.option("--user", metavar="COLUMN", help=_USER_HELP)
 @click.option("--order", "--time", metavar="COLUMN", help=_ORDER_HELP)
+@click.option("--propensity", metavar="COLUMN", help=_PROPENSITY_HELP)
+@click.option("--strata", metavar="COLUMN", help=_STRATA_HELP)
+@click.option("--query", metavar="SQL", help=_QUERY_HELP)
+@click.option("--encoding", default="utf-8", show_default=True, help=_ENCODING_HELP)
+@click.option("--strict", is_flag=True, help=_STRICT_HELP)
 @click.option("--lam", type=float, help="The evolution rate, if it is known.")
 @click.option("--lam-deviation", type=float, metavar="DEVIATION", help=_DEVIATION_HELP)
 @click.option("--q0", default="1", show_default=True, metavar="STATE", help=_STATE_HELP)
@@ -57,11 +67,14 @@ def fit(
     q0: str,
     out: Path | None,
     as_json: bool,
+    query: str | None,
+    encoding: str,
+    strict: bool,
     **columns: Any,
 ) -> None:
-    """Estimate r, b and lam from LOG, a CSV or Parquet file of pulls, or - for CSV from a pipe.
+    """Estimate r, b and lam from LOG: a file or folder of pulls, a database, or - for a pipe.
 
-    One row per pull, sorted by user and then by order.
+    One row per pull, in any order. CSV, Parquet, DuckDB, SQLite, postgresql://...
     """
     # All that was asked for is checked before a long file is read.
     if log == "-" and sys.stdin is None:
@@ -69,7 +82,7 @@ def fit(
     if out is not None:
         _check_out(out)
     rate, state, named = _rate(lam, lam_deviation), _state(q0), Columns(**columns)
-    unused: list[str] = []
+    unused, bad = list[str](), list[BadRows]()
     with progress() as shown:
         shown.begin("reading", 100)
         rows = read_log(
@@ -77,9 +90,15 @@ def fit(
             named,
             lambda done: shown.advance(round(100 * done)),
             unused.extend,
+            on_bad=bad.extend,
+            strict=strict,
+            query=query,
+            encoding=encoding,
         )
         shown.begin(f"fitting {counted(rows.n_rows, 'row')}")
         found = fit_log(rows, lam=rate, q0=state)
+    for kind in bad:
+        echo(f"bad rows: {ascii_controls(str(kind))}", err=True)
     arms = fitted_arms(found, rows)
     if as_json:
         write_data(json_text(asdict(arms)))
