@@ -37,6 +37,7 @@ _MAX_VALUES = 10_000
 _BLOCK = 1 << 22
 _MISSING_TEXTS = ", ".join(map(sql_text, MISSING))
 _WHITE = "' \"' || chr(9) || chr(10) || chr(11) || chr(12) || chr(13) || chr(160)"
+_UNCLEAR = r'^[\s\x{a0}"]|[\s\x{a0}"]$|[.]0+$'
 _SAMPLE = 10_000
 _ZONE = "(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -143,6 +144,11 @@ class _Checks:
             until=0.55,
         )
         missing = f"value IS NULL OR CAST({name} AS VARCHAR) IN ({_MISSING_TEXTS})"
+        if role == "user" and not self._has_variants(role):
+            # Their first rows will do as codes.
+            self._database.rows(f"ALTER TABLE {role}_values RENAME TO {role}_codes")
+            self._database.rows(f"ALTER TABLE {role}_codes RENAME COLUMN first TO code")
+            return
         found = self._database.rows(
             "SELECT first, n, CAST(value AS VARCHAR)"
             f" FROM {role}_values WHERE {missing} ORDER BY first"
@@ -158,6 +164,16 @@ class _Checks:
             until=0.6,
         )
 
+    def _has_variants(self, role: str) -> bool:
+        """Return whether a name may stand for none, or for the same as another."""
+        unclear = "value IS NULL"
+        if self._types[role] == "VARCHAR":
+            unclear += f" OR value IN ({_MISSING_TEXTS}) OR regexp_matches(value, '{_UNCLEAR}')"
+        ((n,),) = self._database.run(
+            f"SELECT count(*) FROM {role}_values WHERE {unclear}", until=0.57
+        )
+        return bool(n)
+
     def order(self) -> _Order:
         """Return how rows are sorted within a user, after a check of all of them."""
         kind, column = self._types["order"], 'raw."order"'
@@ -165,7 +181,7 @@ class _Checks:
             # Text without white space, all of one kind, is known by its first rows.
             order = self._order_of_text(column, f"(FROM raw LIMIT {_SAMPLE}) AS raw")
             if self._counts([order.is_good]) == (self._n_rows,):
-                return order
+                return order._replace(is_good="true")
             order = self._order_of_text(f"trim({column}, {_WHITE})", "raw")
         elif kind == "DOUBLE":
             order = _Order([column], f"isfinite({column})", "is no finite number")
@@ -179,7 +195,7 @@ class _Checks:
     def _order_of_text(self, text: str, table: str) -> _Order:
         """Return how rows are sorted by text: as what most of it is."""
         integer = f"TRY_CAST({text} AS BIGINT)"
-        is_integer = f"CAST({integer} AS VARCHAR) = ltrim({text}, '+')"
+        is_integer = f"CAST({integer} AS VARCHAR) = {text}"
         number = f"TRY_CAST({text} AS DOUBLE)"
         is_number = f"(isfinite({number}) AND NOT contains({text}, '_'))"
         moment = f"replace({text}, ',', '.')"
