@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from bdes_framework.fitting.result import Fit as Fit
     from bdes_framework.fitting.result import ModelScore as ModelScore
     from bdes_framework.fitting.result import PlayableArms as PlayableArms
+    from bdes_framework.fitting.rows import BadRows as BadRows
     from bdes_framework.fitting.rows import Columns as Columns
     from bdes_framework.fitting.suggestion import SuggestedExperiment as SuggestedExperiment
     from bdes_framework.fitting.suggestion import suggest_experiment as suggest_experiment
@@ -198,7 +199,7 @@ _HOMES = {
     "plugin.load": "PluginsConfig load_plugins",
     "fitting.randomisation": "RandomisationTest randomisation_test",
     "fitting.readers": "read_log",
-    "fitting.rows": "Columns",
+    "fitting.rows": "BadRows Columns",
     "fitting.suggestion": "SuggestedExperiment suggest_experiment",
     "fitting.log": "UNKNOWN_REWARD Log",
     "plugin.plugins": "Plugins",

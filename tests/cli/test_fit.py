@@ -195,7 +195,9 @@ def test_a_file_in_another_scale_is_planned(tmp_path: Path) -> None:
     [
         (("no/where.csv",), "cannot read no/where.csv"),
         (("log.csv",), "has no column 'arm'"),
-        (("log.csv", "--user", "when", "--arm", "ad", "--reward", "click"), "had rows before"),
+        (("log.csv", "--arm", "click", "--reward", "ad"), "a reward is 0 or 1, got"),
+        (("log.csv", *FLAGS, "--query", "SELECT 1"), "log.csv is no database"),
+        (("log.csv", *FLAGS, "--encoding", "klingon"), "there is no encoding 'klingon'"),
         (("x" * 300,), "x: File name too long"),
         # Requests are checked before a log is read.
         (("nowhere.csv", "--q0", "x"), "--q0 needs a number or 'unknown'"),
