@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import click
-import numpy as np
 from attrs import asdict
 from rich.console import Console
 from rich.table import Table
@@ -44,13 +43,12 @@ from bdes_framework.fitting.fit import Users
 from bdes_framework.fitting.fit import fit as fit_log
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.parametrisation import RatePrediction
-from bdes_framework.fitting.randomisation import randomisation_test
 from bdes_framework.fitting.readers import read_log
 from bdes_framework.fitting.result import ARM_HEADINGS
 from bdes_framework.fitting.rows import BadRows, Columns
 from bdes_framework.model.instance import as_rate, as_state
 from bdes_framework.planning.advice import Advice, advise
-from bdes_framework.planning.verdict import Verdict
+from bdes_framework.planning.verdict import Verdict, judge
 from bdes_framework.plugin.load import load_plugins
 
 _USER_HELP = "Whose state it was; without it the log is one sequence."
@@ -150,12 +148,9 @@ def fit(
         shown.begin(f"fitting {counted(rows.n_rows, 'row')}")
         assumed: Users = "clustered" if rows.n_sequences >= _MANY_USERS else "alike"
         found = fit_log(rows, lam=rate, q0=state, users=users or assumed)
-        test = None
         if permutations:
             shown.begin("testing whether what is shown matters")
-            strata = None if rows.strata is None else rows.strata.astype(np.int64)
-            test = randomisation_test(rows, permutations=permutations, strata=strata)
-        verdict = Verdict(found, test)
+        verdict = judge(found, rows, permutations)
         advice = None
         if wanted.planned and (wanted.plan_anyway or not verdict.doubts):
             shown.begin("planning")

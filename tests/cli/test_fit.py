@@ -50,7 +50,7 @@ def found() -> bdes.Fit:
     """Return what the library fits to the same log."""
     log = simulated_log(ADS, users=200, rows=40, seed=1)
     # Arms are numbered by their names: calm comes first.
-    return bdes.fit(bdes.Log(1 - log.arms, log.rewards, log.starts))
+    return bdes.fit(bdes.Log(1 - log.arms, log.rewards, log.starts), users="clustered")
 
 
 def test_fit_prints_estimates_and_nothing_else(folder: Path, found: bdes.Fit) -> None:
