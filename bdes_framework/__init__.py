@@ -78,7 +78,10 @@ if TYPE_CHECKING:
     from bdes_framework.fitting.result import Fit as Fit
     from bdes_framework.fitting.result import ModelScore as ModelScore
     from bdes_framework.fitting.result import PlayableArms as PlayableArms
+    from bdes_framework.fitting.rows import BadRows as BadRows
     from bdes_framework.fitting.rows import Columns as Columns
+    from bdes_framework.fitting.suggestion import SuggestedExperiment as SuggestedExperiment
+    from bdes_framework.fitting.suggestion import suggest_experiment as suggest_experiment
     from bdes_framework.interfaces import AnytimePlanner as AnytimePlanner
     from bdes_framework.interfaces import Benchmark as Benchmark
     from bdes_framework.interfaces import BuildContext as BuildContext
@@ -202,7 +205,8 @@ _HOMES = {
     "plugin.load": "PluginsConfig load_plugins",
     "fitting.randomisation": "RandomisationTest randomisation_test",
     "fitting.readers": "read_log",
-    "fitting.rows": "Columns",
+    "fitting.rows": "BadRows Columns",
+    "fitting.suggestion": "SuggestedExperiment suggest_experiment",
     "fitting.log": "UNKNOWN_REWARD Log",
     "plugin.plugins": "Plugins",
     "model.instance": "CrowdProblem Instance Problem alternating_limit settling_pulls"

@@ -1,9 +1,12 @@
-"""How fast logs are fitted: ``python -m benchmarks.fitting`` prints a table of ratios."""
+"""How fast logs are read and fitted: ``python -m benchmarks.fitting`` prints a table of ratios."""
 
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
+import duckdb
 import numpy as np
 
 import bdes_framework as bdes
@@ -74,18 +77,58 @@ def fit_rows() -> list[Row]:
     return [absolute("a fit of 10^7 rows, K = 10", wall, "s", 60, against=f"CPU {cpu:.1f} s")]
 
 
+def write_log(file: Path, n_rows: int) -> None:
+    """Write a log in time order, users taking turns, with DuckDB itself."""
+    users = n_rows // ROWS_A_USER
+    table = (
+        f"SELECT 'v' || (hash(i) % {users}) AS \"user\", 1700000000000 + 37 * i AS time,"
+        f" 'ad' || (hash(7 * i) % {N_ARMS}) AS arm, (hash(13 * i) % 10 < 3)::TINYINT AS reward"
+        f" FROM range({n_rows}) AS t (i)"
+    )
+    with duckdb.connect(config={"memory_limit": "2GB"}) as connection:
+        connection.execute(f"COPY ({table}) TO '{file}'").fetchall()
+
+
 def read_rows() -> list[Row]:
-    log = a_log(MILLION)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "log.csv"
-        pairs = enumerate(zip(log.arms.tolist(), log.rewards.tolist(), strict=True))
-        lines = [f"u{row // ROWS_A_USER},{row},ad{arm},{paid}" for row, (arm, paid) in pairs]
-        path.write_text("user,time,arm,reward\n" + "\n".join(lines) + "\n")
-        begin = time.process_time()
-        bdes.read_log(path, bdes.Columns(user="user", order="time"))
-        seconds = time.process_time() - begin
-    return [absolute("CPU time of reading a row of CSV", seconds / MILLION * 1e6, "µs", 5)]
+        file, copy = Path(folder) / "log.csv", Path(folder) / "copy.csv"
+        write_log(file, 20 * MILLION)
+
+        def ours() -> None:
+            bdes.read_log(file, bdes.Columns(user="user", order="time"))
+
+        def copied() -> None:
+            query = f"SELECT * FROM read_csv('{file}') ORDER BY \"user\", time"
+            with duckdb.connect() as connection:
+                connection.execute(f"COPY ({query}) TO '{copy}'").fetchall()
+
+        best = best_seconds({"ours": ours, "copied": copied}, repeats=2)
+    claim = "2·10^7 unsorted rows of CSV: read, sorted, checked"
+    against = f"DuckDB's COPY {best['copied']:.1f} s"
+    return [Row(claim, f"{best['ours']:.1f} s", against, best["ours"] / best["copied"], 1.5)]
+
+
+_CHILD = """
+import resource, sys
+import bdes_framework as bdes
+log = bdes.read_log(sys.argv[1], bdes.Columns(user="user", order="time"))
+print(log.n_rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def memory_rows() -> list[Row]:
+    """Read 10^8 rows in a process of its own, whose memory is then known."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "log.parquet"
+        write_log(file, 100 * MILLION)
+        command = [sys.executable, "-c", _CHILD, str(file)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+    n_rows, kibibytes = map(int, done.stdout.split())
+    assert n_rows == 100 * MILLION
+    return [absolute("memory for 10^8 rows of Parquet", kibibytes / (1 << 20), "GiB", 4)]
 
 
 if __name__ == "__main__":
-    run_benchmark("Fitting logs (one process, one core)", sweep_rows, read_rows, fit_rows)
+    run_benchmark(
+        "Fitting logs (one process, one core)", sweep_rows, fit_rows, read_rows, memory_rows
+    )

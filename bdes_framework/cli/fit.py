@@ -5,10 +5,9 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 
 import click
-import numpy as np
 from attrs import asdict
 from rich.console import Console
 from rich.table import Table
@@ -40,20 +39,25 @@ from bdes_framework.cli.progress import progress
 from bdes_framework.cli.report import need_charts
 from bdes_framework.experiment.arms import write_arms
 from bdes_framework.experiment.fit_file import fitted_arms
+from bdes_framework.fitting.fit import Users
 from bdes_framework.fitting.fit import fit as fit_log
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.parametrisation import RatePrediction
-from bdes_framework.fitting.randomisation import randomisation_test
 from bdes_framework.fitting.readers import read_log
 from bdes_framework.fitting.result import ARM_HEADINGS
-from bdes_framework.fitting.rows import Columns
+from bdes_framework.fitting.rows import BadRows, Columns
 from bdes_framework.model.instance import as_rate, as_state
 from bdes_framework.planning.advice import Advice, advise
-from bdes_framework.planning.verdict import Verdict
+from bdes_framework.planning.verdict import Verdict, judge
 from bdes_framework.plugin.load import load_plugins
 
 _USER_HELP = "Whose state it was; without it the log is one sequence."
-_ORDER_HELP = "A number or a moment that increases within a user."
+_ORDER_HELP = "Numbers or moments by which a user's rows are sorted."
+_PROPENSITY_HELP = "How probable it was that the arm was chosen."
+_STRATA_HELP = "Groups of rows in which any arm might have been chosen."
+_QUERY_HELP = "The rows of a database: one SELECT."
+_ENCODING_HELP = "How CSV is written."
+_STRICT_HELP = "Refuse a log with bad rows; up to 1 % are left out otherwise."
 _DEVIATION_HELP = "--lam is only a prediction, with this deviation of its logit."
 _STATE_HELP = "The state each sequence begins at, or 'unknown'."
 _OUT_HELP = "Write a .toml or .json file, for 'bdes plan' and experiments."
@@ -73,11 +77,16 @@ _REPORT_HELP = "Write it all as one HTML page."
 @click.option("--reward", default="reward", show_default=True, metavar="COLUMN", help="0 or 1.")
 @click.option("--user", metavar="COLUMN", help=_USER_HELP)
 @click.option("--order", "--time", metavar="COLUMN", help=_ORDER_HELP)
+@click.option("--propensity", metavar="COLUMN", help=_PROPENSITY_HELP)
+@click.option("--strata", metavar="COLUMN", help=_STRATA_HELP)
+@click.option("--query", metavar="SQL", help=_QUERY_HELP)
+@click.option("--encoding", default="utf-8", show_default=True, help=_ENCODING_HELP)
+@click.option("--strict", is_flag=True, help=_STRICT_HELP)
 @click.option("--lam", type=float, help="The evolution rate, if it is known.")
 @click.option("--lam-deviation", type=float, metavar="DEVIATION", help=_DEVIATION_HELP)
 @click.option("--q0", default="1", show_default=True, metavar="STATE", help=_STATE_HELP)
 @click.option("--out", type=PATH, help=_OUT_HELP)
-@click.option("--users", type=click.Choice(["alike", "clustered"]), help=_USERS_HELP)
+@click.option("--users", type=click.Choice(get_args(Users)), help=_USERS_HELP)
 @click.option(
     "--permutations",
     type=click.IntRange(0, _MAX_PERMUTATIONS),
@@ -102,23 +111,27 @@ def fit(
     lam_deviation: float | None,
     q0: str,
     out: Path | None,
-    users: Literal["alike", "clustered"] | None,
+    users: Users | None,
     permutations: int,
     page: Path | None,
     overwrite: bool,
     as_json: bool,
+    query: str | None,
+    encoding: str,
+    strict: bool,
     **others: Any,
 ) -> None:
-    """Say what LOG tells: a CSV or Parquet file of pulls, or - for CSV from a pipe.
+    """Say what LOG tells: a file or folder of pulls, a database, or - for a pipe.
 
     In this order: does what is shown matter, does the model describe it, what are lam, r and b,
-    and, with --plan, what is a plan worth. One row per pull, sorted by user and then by order.
+    and, with --plan, what is a plan worth. One row per pull, in any order. CSV, Parquet, DuckDB,
+    SQLite, postgresql://...
     """
     # All that was asked for is checked before a long file is read.
     _check_files(log, out, page, overwrite=overwrite)
     wanted = PlanRequest(**{name: others.pop(name) for name in PLAN_OPTIONS})
     rate, state, named = _rate(lam, lam_deviation), _state(q0), Columns(**others)
-    unused: list[str] = []
+    unused, bad = list[str](), list[BadRows]()
     with progress() as shown:
         shown.begin("reading", 100)
         rows = read_log(
@@ -126,21 +139,24 @@ def fit(
             named,
             lambda done: shown.advance(round(100 * done)),
             unused.extend,
+            on_bad=bad.extend,
+            strict=strict,
+            query=query,
+            encoding=encoding,
         )
         continuation = wanted.continuation(rows)
         shown.begin(f"fitting {counted(rows.n_rows, 'row')}")
-        assumed = users or ("clustered" if rows.n_sequences >= _MANY_USERS else "alike")
-        found = fit_log(rows, lam=rate, q0=state, users=assumed)
-        test = None
+        assumed: Users = "clustered" if rows.n_sequences >= _MANY_USERS else "alike"
+        found = fit_log(rows, lam=rate, q0=state, users=users or assumed)
         if permutations:
             shown.begin("testing whether what is shown matters")
-            strata = None if rows.strata is None else rows.strata.astype(np.int64)
-            test = randomisation_test(rows, permutations=permutations, strata=strata)
-        verdict = Verdict(found, test)
+        verdict = judge(found, rows, permutations)
         advice = None
         if wanted.planned and (wanted.plan_anyway or not verdict.doubts):
             shown.begin("planning")
             advice = advise(load_plugins(), verdict, rows, wanted.horizon, continuation)
+    for kind in bad:
+        echo(f"bad rows: {ascii_controls(str(kind))}", err=True)
     arms = fitted_arms(found)
     if as_json:
         write_data(json_text(asdict(arms) | answer_json(verdict, advice)))

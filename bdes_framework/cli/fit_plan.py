@@ -61,7 +61,7 @@ class PlanRequest:
         try:
             return estimate_continuation(log)
         except InvalidValueError as error:
-            raise click.UsageError(f"{error}: give --visits, --leave or --horizon") from None
+            raise InvalidValueError(f"{error}: give --visits, --leave or --horizon") from None
 
 
 def answer_json(verdict: Verdict, advice: Advice | None) -> dict[str, object]:
@@ -105,5 +105,7 @@ def write_plan(path: Path, plan: PlanReport | DecisionTable, names: Sequence[str
 def refuse_plan(verdict: Verdict) -> None:
     """Say why nothing is recommended, and end with exit code 1."""
     echo(f"bdes: error: no plan is recommended: {'; '.join(verdict.doubts)}", err=True)
+    if verdict.experiment is not None:
+        echo(f"bdes: to find out, {verdict.experiment}", err=True)
     echo("bdes: --plan-anyway makes one all the same", err=True)
     raise click.exceptions.Exit(1)

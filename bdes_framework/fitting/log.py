@@ -15,8 +15,9 @@ from bdes_framework._internal.arrays import FloatArray, IntArray, holds_booleans
 from bdes_framework._internal.display import shown_fields, shown_names
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
-from bdes_framework.fitting.frames import frame_chunks
-from bdes_framework.fitting.rows import MAX_LOG_ARMS, Columns, checked_log_rows, freeze, with_bases
+from bdes_framework.fitting.log_sources import Reading, read_frame_rows
+from bdes_framework.fitting.row_store import freeze, with_bases
+from bdes_framework.fitting.rows import MAX_LOG_ARMS, Columns, warn_of_bad_rows
 
 if TYPE_CHECKING:
     import pandas
@@ -241,13 +242,17 @@ class Log:
 
     @classmethod
     def from_frame(
-        cls, frame: "pandas.DataFrame | polars.DataFrame", columns: Columns | None = None
+        cls,
+        frame: "pandas.DataFrame | polars.DataFrame",
+        columns: Columns | None = None,
+        *,
+        strict: bool = False,
     ) -> "Log":
         """Return the log that a frame of pandas or polars holds, with the checks of ``read_log``.
 
-        Users may take turns: the rows of each are brought together, in the frame's order, which
-        must be that in which they happened. Errors name the frame's first bad row of a user,
-        counted from 0.
+        Rows are sorted by user and order; without an order, those of a user are taken as they
+        come. Bad rows are a warning, and an error that names the first, counted from 0, where
+        they are more than 1 %. It needs the extra ``logs``.
 
         Parameters
         ----------
@@ -255,6 +260,8 @@ class Log:
             One row per pull.
         columns : Columns | None
             What its columns are called; ``arm`` and ``reward`` by default, and one sequence.
+        strict : bool
+            Whether a single bad row is an error.
 
         Examples
         --------
@@ -271,7 +278,9 @@ class Log:
         (('calm', 'loud'), [1, 0, 0, 0], [0, 2])
         """
         named = columns or Columns()
-        return cls(*checked_log_rows(frame_chunks(frame, named), named, "frame", "row"))
+        rows = read_frame_rows(frame, Reading(named, strict=strict))
+        warn_of_bad_rows(rows.bad)
+        return cls(*rows[:-1])
 
     def __reduce__(self) -> tuple[type["Log"], tuple[object, ...]]:
         """Go through the checks again: arrays from a pickle can be written to."""

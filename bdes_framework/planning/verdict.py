@@ -2,14 +2,20 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 from attrs import frozen
 
+from bdes_framework.errors import InvalidValueError
 from bdes_framework.fitting.goodness import SIGNIFICANT
-from bdes_framework.fitting.randomisation import RandomisationTest
+from bdes_framework.fitting.log import Log
+from bdes_framework.fitting.randomisation import RandomisationTest, randomisation_test
 from bdes_framework.fitting.result import Fit
+from bdes_framework.fitting.suggestion import SuggestedExperiment, suggest_experiment
 
 MATTERS = 0.05
 """What was shown earlier matters if the randomisation test's p-value lies below this."""
+_MIN_VISITS, _MAX_VISITS = 10, 200
+"""Of a user in an experiment that is suggested: about as many as in the log."""
 
 
 @frozen(eq=False)
@@ -22,10 +28,13 @@ class Verdict:
         The fit of the log.
     test : RandomisationTest | None
         Whether earlier arms matter, by permuting arms within users; None if it was left out.
+    experiment : SuggestedExperiment | None
+        What would tell, if the log does not show that it matters.
     """
 
     fit: Fit
     test: RandomisationTest | None
+    experiment: SuggestedExperiment | None = None
 
     @property
     def matters(self) -> bool:
@@ -74,6 +83,8 @@ class Verdict:
             found = {name: text.replace(better, alike) for name, text in found.items()}
         for name in ("goodness of fit", "against a drift", "against no state"):
             yield name, found[name]
+        if self.experiment is not None:
+            yield "to find out", str(self.experiment)
 
     def as_json(self) -> dict[str, object]:
         """Return what JSON holds of it."""
@@ -84,4 +95,32 @@ class Verdict:
             "permutations": None if test is None else test.null_statistics.size,
             "describes": self.describes,
             "doubts": list(self.doubts),
+            "experiment": None if self.experiment is None else _experiment_json(self.experiment),
         }
+
+
+def judge(fit: Fit, log: Log, permutations: int) -> Verdict:
+    """Return the verdict on the log of a fit; without permutations nothing is tested."""
+    if not permutations:
+        return Verdict(fit, None)
+    strata = None if log.strata is None else log.strata.astype(np.int64)
+    found = Verdict(fit, randomisation_test(log, permutations=permutations, strata=strata))
+    if found.matters or log.n_arms < 2:
+        return found
+    visits = round(log.n_rows / log.n_sequences)
+    try:
+        suggested = suggest_experiment(fit, visits=min(max(visits, _MIN_VISITS), _MAX_VISITS))
+    except InvalidValueError:  # nothing would tell, as far as this fit can say
+        return found
+    return Verdict(fit, found.test, suggested)
+
+
+def _experiment_json(found: SuggestedExperiment) -> dict[str, object]:
+    return {
+        "arms": list(found.names),
+        "run": found.run,
+        "users": found.users,
+        "visits": found.visits,
+        "b_error": float(found.b_errors.max()),
+        "lam_error": found.lam_error,
+    }

@@ -50,7 +50,7 @@ def found() -> bdes.Fit:
     """Return what the library fits to the same log."""
     log = simulated_log(ADS, users=200, rows=40, seed=1)
     # Arms are numbered by their names: calm comes first.
-    return bdes.fit(bdes.Log(1 - log.arms, log.rewards, log.starts))
+    return bdes.fit(bdes.Log(1 - log.arms, log.rewards, log.starts), users="clustered")
 
 
 def test_fit_prints_estimates_and_nothing_else(folder: Path, found: bdes.Fit) -> None:
@@ -195,7 +195,9 @@ def test_a_file_in_another_scale_is_planned(tmp_path: Path) -> None:
     [
         (("no/where.csv",), "cannot read no/where.csv"),
         (("log.csv",), "has no column 'arm'"),
-        (("log.csv", "--user", "when", "--arm", "ad", "--reward", "click"), "had rows before"),
+        (("log.csv", "--arm", "click", "--reward", "ad"), "a reward is 0 or 1, got"),
+        (("log.csv", *FLAGS, "--query", "SELECT 1"), "log.csv is no database"),
+        (("log.csv", *FLAGS, "--encoding", "klingon"), "there is no encoding 'klingon'"),
         (("x" * 300,), "x: File name too long"),
         # Requests are checked before a log is read.
         (("nowhere.csv", "--q0", "x"), "--q0 needs a number or 'unknown'"),

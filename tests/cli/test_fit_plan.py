@@ -108,6 +108,7 @@ def test_no_plan_without_evidence(folder: Path) -> None:
     assert done.stdout.startswith("Nothing shows that what you show changes how people respond")
     assert "the state explains the log better" not in done.stdout
     assert "no plan is recommended: the log does not show that what was shown" in done.stderr
+    assert "bdes: to find out, show calm [red]\\x1b], loud" in done.stderr
     assert "--plan-anyway" in done.stderr
     assert "wrote still.toml" in done.stdout  # the estimates are there all the same
     assert not (folder / "no.json").exists()

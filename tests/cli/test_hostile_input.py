@@ -128,7 +128,7 @@ ARMS = ("--r", "0.9,0.3", "--b", "0.1,1", "--lam", "0.3")
         (("plugins", "--module", f"./{'x' * 5_000}.py"), "File name too long"),
         (("check", f"{'x' * 5_000}.toml"), "File name too long"),
         (("fit", "/dev/zero"), "zero is a device: give a file or a pipe"),
-        (("fit", "damaged.parquet"), "damaged.parquet is not a Parquet file"),
+        (("fit", "damaged.parquet"), "cannot read damaged.parquet"),
         (("fit", "log.csv", "--lam", "1e-320", "--lam-deviation", "1"), "lam"),
     ],
 )
