@@ -182,7 +182,12 @@ class _Checks:
             order = self._order_of_text(column, f"(FROM raw LIMIT {_SAMPLE}) AS raw")
             if self._counts([order.is_good]) == (self._n_rows,):
                 return order._replace(is_good="true")
-            order = self._order_of_text(f"trim({column}, {_WHITE})", "raw")
+            # Not every version of DuckDB knows minutes that a zone follows.
+            text = f"trim({column}, {_WHITE})"
+            text = (
+                f"regexp_replace({text}, '^({_DAY}[T ][0-9]{{2}}:[0-9]{{2}})([Z+-])', '\\1:00\\2')"
+            )
+            order = self._order_of_text(text, "raw")
         elif kind == "DOUBLE":
             order = _Order([column], f"isfinite({column})", "is no finite number")
         elif kind.startswith(("TIMESTAMP", "DATE")):
