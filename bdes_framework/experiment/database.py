@@ -104,14 +104,18 @@ def connect_to_read(
 
 
 def connect_to_write(path: Path, formats: Mapping[int, str]) -> sqlite3.Connection:
-    """Open a database of the newest format, or make one; nothing is changed before the checks."""
+    """Open a database of the newest format, or make one; nothing is changed before the checks.
+
+    An older format that only lacks tables is given them.
+    """
     _check_files(path, formats)
     newest = max(formats)
     with database_errors(path):
         connection = sqlite3.connect(path, isolation_level="IMMEDIATE", timeout=10)
         with _closed_on_error(connection):
             version = _check_content(connection, path, formats)
-            if version not in (0, newest):
+            known = formats[version] if version else ""
+            if not formats[newest].startswith(known):
                 raise StoreError(
                     f"{quoted(str(path), 200)} was written by an older bdes-framework (format"
                     f" {version}): it can be read, but not gone on with; use another --out"
@@ -119,10 +123,11 @@ def connect_to_write(path: Path, formats: Mapping[int, str]) -> sqlite3.Connecti
             _repair_indexes(connection)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
-            if version == 0:
+            if version < newest:
+                missing = formats[newest].removeprefix(known)
                 with connection:
                     connection.executescript(
-                        f"BEGIN; {formats[newest]} PRAGMA user_version = {newest}; COMMIT;"
+                        f"BEGIN; {missing} PRAGMA user_version = {newest}; COMMIT;"
                     )
     return connection
 

@@ -14,6 +14,7 @@ from bdes_framework._internal.text import did_you_mean, listed, quoted
 from bdes_framework.errors import BdesError, InvalidValueError
 from bdes_framework.experiment.cell import Cell
 from bdes_framework.experiment.pooling import HORIZON, RATE
+from bdes_framework.experiment.result_table import horizon_words
 from bdes_framework.report import charts
 from bdes_framework.report.data import (
     COHORT_SHARE,
@@ -271,7 +272,8 @@ class _Pictures:
         path = paths.found[0]
         size = {"width": self._choice.width or 560, "height": self._choice.height * 2 // 3}
         name = self._data.policy_names[path.policy]
-        title = clipped(f"{name} on {path.environment}, T = {path.horizon:,}", 120)
+        at = horizon_words(path.horizon, self._data.run.step)
+        title = clipped(f"{name} on {path.environment}, {at}", 120)
         step = self._data.run.step
         arms = charts.arms(path.arm_names, size["width"], step=step).properties(**size)
         arms.data = alt.InlineData(values=path.arms, name="arms")

@@ -13,6 +13,7 @@ from bdes_framework.errors import BdesError
 from bdes_framework.experiment.cell import Cell
 from bdes_framework.experiment.file import Experiment
 from bdes_framework.experiment.replay import ReplayError, experiment_of, replay_cell
+from bdes_framework.experiment.result_table import horizon_words
 from bdes_framework.experiment.reuse import code_changes
 from bdes_framework.report.charts import QUANTILES
 from bdes_framework.report.data import RunData, Setting
@@ -93,7 +94,8 @@ def replay_trajectories(
         try:
             trace = replay_cell(loaded, cell, stored[_place(cell)], edges[1:])
         except ReplayError as error:
-            name = f"{cell.policy.label} on {cell.environment.label}, T = {cell.horizon:,}"
+            at = horizon_words(cell.horizon, data.run.step)
+            name = f"{cell.policy.label} on {cell.environment.label}, {at}"
             trajectories.reasons.append(f"{name}: {error}")
         else:
             if isinstance(trace, CrowdTrace):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bdes_framework import load_run
+from bdes_framework import load_run, run_experiment
 from bdes_framework.experiment.store import DATABASE
 from tests.support.command import bdes, fails, prints
 
@@ -43,3 +43,26 @@ def test_runs_of_the_first_format_are_not_gone_on_with(old_run: Path) -> None:
     command = "run", "experiment.toml", "--out", str(old_run)
     assert "older bdes-framework (format 1): it can be read" in fails(*command, cwd=old_run)
     assert (old_run / DATABASE).read_bytes() == before
+
+
+def test_runs_of_the_second_format_are_gone_on_with(tmp_path: Path) -> None:
+    tables = {
+        "name": "second",
+        "seed": 1,
+        "horizons": [20],
+        "environments": [{"use": "bernoulli", "r": [0.9], "b": [1.0], "lam": 0.1}],
+        "policies": ["ucb1", "thompson"],
+    }
+    run_experiment(tables, out=tmp_path / "run", engine="serial").close()
+    with closing(sqlite3.connect(tmp_path / "run" / DATABASE)) as connection:
+        connection.executescript(
+            "DROP TABLE user_curves; DROP TABLE user_benchmarks; PRAGMA user_version = 2;"
+        )
+    with load_run(tmp_path / "run") as run:
+        earned = [cell.total_reward for cell in run.cells()]
+    assert len(earned) == 2
+    with run_experiment(tables, out=tmp_path / "run", engine="serial", reuse=False) as run:
+        assert run.progress is not None
+        assert run.progress.n_reused == 2
+        assert [cell.total_reward for cell in run.cells()] == earned
+    assert "no damage in 2 cells" in prints("verify", str(tmp_path / "run"))

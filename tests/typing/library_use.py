@@ -54,6 +54,12 @@ def simulate_a_crowd(plugins: bdes.Plugins, context: bdes.CrowdPolicyContext) ->
     assert_type(context.user_policy("ucb1", one, user=3), bdes.Policy)
     assert_type(kit.crowd_policy_checks("each", policy="ucb1"), tuple[kit.Check, ...])
     kit.check_crowd_environment("crowd", plugins=plugins)
+    planner = plugins.planner("certified")
+    assert isinstance(planner, bdes.StationaryPlanner)
+    assert isinstance(environment, bdes.HasVisitsPerUser)
+    assert_type(environment.visits_per_user, float | None)
+    benchmark = bdes.crowd_benchmark_of(environment, 1000, planner)
+    assert_type(benchmark, bdes.CrowdBenchmark | None)
 
 
 def simulate_and_plan(plugins: bdes.Plugins, instance: bdes.Instance) -> None:
