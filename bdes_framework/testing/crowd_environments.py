@@ -144,7 +144,7 @@ def visits_per_user_are_at_least_1(subject: Subject, scenario: CrowdScenario) ->
     environment = build(subject, scenario)
     if not isinstance(environment, HasVisitsPerUser):
         raise SkipTest("it does not say how often a user comes")
-    often: object = environment.visits_per_user
+    often = environment.visits_per_user
     is_sound = often is None or (is_number(often) and 1 <= often < math.inf)
     expect.that(is_sound, "visits_per_user: a number of at least 1, or None", quoted(often))
 
