@@ -18,6 +18,7 @@ from bdes_framework.errors import BdesError, ConfigError, InvalidValueError, Mis
 from bdes_framework.experiment import grid
 from bdes_framework.experiment.arms import MAX_EXPERIMENT_ARMS, ArmsConfig, arms_parameters
 from bdes_framework.experiment.cell import Cell, Part, cell_key, missing_knowledge, spec_hash
+from bdes_framework.experiment.contents import content_reader
 from bdes_framework.experiment.tables import toml_of
 from bdes_framework.interfaces import (
     EngineRef,
@@ -27,7 +28,7 @@ from bdes_framework.interfaces import (
     PolicyRef,
     Reference,
 )
-from bdes_framework.plugin.config_types import ANYTHING, field_types
+from bdes_framework.plugin.config_types import ANYTHING, ConfigType, field_types
 from bdes_framework.plugin.config_values import structure
 from bdes_framework.plugin.fingerprint import framework_code
 from bdes_framework.plugin.load import PluginsConfig, load_plugins
@@ -452,6 +453,7 @@ class _CellBuilder:
                 many = f"has {n_arms:,} arms; the maximum is {MAX_EXPERIMENT_ARMS:,}"
                 raise ConfigError([Mistake(f"{source.path}.r", many)])
         kinds = field_types(source.entry.config)
+        self._read_contents(source, values, kinds)
         for name, value in values.items():
             if isinstance(value, str) and grid.wants_number(kinds.get(name, ANYTHING)):
                 values[name] = grid.formula_value(
@@ -484,6 +486,22 @@ class _CellBuilder:
                 mistakes = [Mistake(where, f"{error.source}: {each}") for each in error.mistakes]
                 raise ConfigError(mistakes, self._source) from None
         return values
+
+    def _read_contents(
+        self, source: grid.Source, values: dict[str, object], kinds: Mapping[str, ConfigType]
+    ) -> None:
+        """Put what they hold in the place of files of fits and of decision tables.
+
+        So the content is part of the cell's key, and the file is needed no more.
+        """
+        for name, value in values.items():
+            if isinstance(value, str) and (read := content_reader(kinds.get(name, ANYTHING))):
+                try:
+                    values[name] = read(self._base / value)
+                except ConfigError as error:  # about that file, not about this one
+                    where = f"{source.path}.{name}"
+                    mistakes = [Mistake(where, f"{error.source}: {e}") for e in error.mistakes]
+                    raise ConfigError(mistakes, self._source) from None
 
     @contextmanager
     def _collect_mistakes(self, path: str) -> Iterator[None]:
