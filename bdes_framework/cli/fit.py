@@ -23,7 +23,8 @@ from bdes_framework.cli.options import (
     write_data,
 )
 from bdes_framework.cli.progress import progress
-from bdes_framework.experiment.arms import fitted_arms, write_arms
+from bdes_framework.experiment.arms import write_arms
+from bdes_framework.experiment.fit_file import fitted_arms
 from bdes_framework.fitting.fit import fit as fit_log
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.parametrisation import RatePrediction
@@ -80,7 +81,7 @@ def fit(
         )
         shown.begin(f"fitting {counted(rows.n_rows, 'row')}")
         found = fit_log(rows, lam=rate, q0=state)
-    arms = fitted_arms(found, rows)
+    arms = fitted_arms(found)
     if as_json:
         write_data(json_text(asdict(arms)))
     else:

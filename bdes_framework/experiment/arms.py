@@ -9,7 +9,7 @@ import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from attrs import asdict, field, frozen
@@ -27,10 +27,6 @@ from bdes_framework._internal.seeding import N_SEEDS, branch, generator
 from bdes_framework._internal.text import listed, quoted
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.plugin.config_values import structure
-
-if TYPE_CHECKING:  # a fit imports scipy, which takes a while
-    from bdes_framework.fitting.log import Log
-    from bdes_framework.fitting.result import Fit
 
 MAX_EXPERIMENT_ARMS = 100_000
 MAX_INSTANCES = 10_000
@@ -156,29 +152,6 @@ def arms_parameters(config: ArmsConfig, base: Path) -> dict[str, object]:
     file = read_arms(base / config.file)
     found = {"r": np.array(file.r), "b": np.array(file.b), "lam": file.lam, "q0": file.q0}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def fitted_arms(found: "Fit", log: "Log") -> ArmsFile:
-    """Return the arms of a fit, playable, with what the fit says about them."""
-    arms, evolving, stationary = found.playable_arms(), found.evolving, found.stationary
-    instance = arms.instance
-    about: dict[str, object] = {
-        "rows": log.n_rows,
-        "sequences": log.n_sequences,
-        "pulls": found.pulls.tolist(),
-        "r_interval": arms.r_interval.tolist(),
-        "b_interval": arms.b_interval.tolist(),
-        "lam_interval": list(found.lam_interval),
-        "log_likelihood": evolving.log_likelihood,
-        "aic": evolving.aic,
-        "aic_without_state": stationary.aic,
-        "bic": evolving.bic,
-        "bic_without_state": stationary.bic,
-        "p_value": found.goodness.p_value,
-        "warnings": list(found.warnings),
-    }
-    r, b, names = instance.r.tolist(), instance.b.tolist(), list(found.names)
-    return ArmsFile(r, b, instance.lam, instance.q0, names, about)
 
 
 def write_arms(path: Path, arms: ArmsFile) -> None:

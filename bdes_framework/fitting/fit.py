@@ -23,7 +23,7 @@ from bdes_framework.fitting.intervals import intervals, widen_by_profiles
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.log_posterior import climb, objective_at, point_at, without_flat_prior
 from bdes_framework.fitting.parametrisation import UNKNOWN_RATE, Coordinates, RatePrediction
-from bdes_framework.fitting.result import Fit, ModelScore
+from bdes_framework.fitting.result import Fit, ModelScore, natural_covariance
 from bdes_framework.model.instance import Instance, as_rate
 from bdes_framework.model.schedule import Schedule
 
@@ -239,9 +239,8 @@ def _make_fit(
     instance, slopes = coordinates.instance(theta), coordinates.jacobian(theta)
     deviations = _root_of_inverse(mode.precision)
     covariance: FloatArray = deviations @ deviations.T
-    inner = slopes @ covariance @ slopes.T
-    natural = np.zeros((2 * n + 1, 2 * n + 1))  # with zeros for a lam that is known
-    natural[: theta.size, : theta.size] = inner
+    natural = natural_covariance(coordinates, theta, deviations)
+    inner = natural[: theta.size, : theta.size]
     ends = intervals(coordinates, theta, np.sqrt(np.diag(inner)))
     widen_by_profiles(ends, log, coordinates, mode, covariance)
     step = slopes @ covariance @ without_flat_prior(mode, coordinates).score
@@ -262,6 +261,7 @@ def _make_fit(
         instance=instance,
         names=log.names,
         pulls=log.totals()[0],
+        n_sequences=log.n_sequences,
         covariance=natural,
         r_interval=ends[:n],
         b_interval=ends[n : 2 * n],
@@ -285,8 +285,8 @@ def _root_of_inverse(precision: FloatArray) -> FloatArray:
     least = max(1e-8, eigenvalues.size * float(np.finfo(float).eps * eigenvalues[-1]))
     root = vectors / np.sqrt(np.maximum(eigenvalues, least))
     upper = np.linalg.qr(root.T, mode="r")
-    triangular: FloatArray = (upper * np.sign(np.diag(upper))[:, None]).T
-    return triangular
+    # In rows, as one that is read from a file: products depend on it in their last bits.
+    return np.ascontiguousarray((upper * np.sign(np.diag(upper))[:, None]).T)
 
 
 def _stationary(log: Log) -> float:

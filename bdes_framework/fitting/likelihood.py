@@ -43,7 +43,8 @@ AnyIntArray: TypeAlias = NDArray[np.signedinteger[Any]]
 """Arms, as 16, 32 or 64-bit integers: a log of many rows is kept small."""
 
 AnyRewards: TypeAlias = NDArray[np.signedinteger[Any] | np.floating[Any]]
-"""Rewards in [0, 1], as integers or floats."""
+"""Rewards in [0, 1], as integers or floats. A sweep takes a negative one for a reward that is not
+known: the pull moved the state, but its factor is left out."""
 
 _SWEPT = [np.dtype(f"={kind}") for kind in ("i1", "i2", "i4", "i8", "f4", "f8")]
 """What sweeps are compiled for; other numbers are converted."""
@@ -210,7 +211,7 @@ def sweep_log_likelihood(
         mu = paying_probability(r[arm], q)
         if y == 0.0 or y == 1.0:
             product *= mu if y == 1.0 else 1.0 - mu
-        else:
+        elif y > 0.0:
             total += _of_fraction(mu, y)
         if t % _ROWS_AT_ONCE == _ROWS_AT_ONCE - 1:
             total += math.log(product)
@@ -260,7 +261,8 @@ def sweep_log_likelihoods(
                 q[i] = q[i] + lam[i] * (b[arm, i] - q[i])
         else:
             for i in range(q.size):
-                totals[i] += _of_fraction(paying_probability(r[arm, i], q[i]), y)
+                if y > 0.0:
+                    totals[i] += _of_fraction(paying_probability(r[arm, i], q[i]), y)
                 q[i] = q[i] + lam[i] * (b[arm, i] - q[i])
         if t % _ROWS_AT_ONCE == _ROWS_AT_ONCE - 1:
             for i in range(q.size):
@@ -307,9 +309,9 @@ def sweep_information(
         mu = paying_probability(pays, q)
         if y == 0.0 or y == 1.0:
             product *= mu if y == 1.0 else 1.0 - mu
-        else:
+        elif y > 0.0:
             total += _of_fraction(mu, y)
-        weight = 1.0 / (mu * (1.0 - mu))
+        weight = 1.0 / (mu * (1.0 - mu)) if y >= 0.0 else 0.0
         pull = (y - mu) * weight
         of_r[arm] += pull * q
         rr[arm] += weight * q * q

@@ -19,8 +19,11 @@ from bdes_framework._internal.text import ascii_controls, one_line
 from bdes_framework.fitting.fit_warnings import MAX_USEFUL_FACTOR
 from bdes_framework.fitting.goodness import SIGNIFICANT, GoodnessOfFit
 from bdes_framework.fitting.parametrisation import Coordinates
+from bdes_framework.fitting.prior import FitPrior
 from bdes_framework.model.instance import Instance
 
+_NEAREST = 1e-6
+"""Probabilities of a prior are kept this far from 0 and 1, whose logits are infinite."""
 MAX_NAME_LENGTH = 40
 ARM_HEADINGS = ("Arm", "Pulls", "r", "95 %", "b", "95 %")
 
@@ -82,6 +85,8 @@ class Fit:
         What the arms are called.
     pulls : IntArray, shape (K,)
         How often each arm was played.
+    n_sequences : int
+        How many sequences the log had.
     covariance : FloatArray, shape (2K+1, 2K+1)
         Of the estimates of r, b and lam, in this order; a known lam has zeros. Where an
         arm has few successes or failures, it says less than the intervals.
@@ -105,6 +110,7 @@ class Fit:
     instance: Instance
     names: tuple[str, ...]
     pulls: IntArray
+    n_sequences: int
     covariance: FloatArray
     r_interval: FloatArray
     b_interval: FloatArray
@@ -206,6 +212,47 @@ class Fit:
             at = Instance(r, b, at.lam, min(at.q0 / scale, 1.0))
         r_interval = np.minimum(self.r_interval * scale, 1.0)
         return PlayableArms(at, r_interval, self.b_interval / scale)
+
+    def as_prior(self) -> FitPrior:
+        """Return this posterior as a learner's prior, where no r, b or q0 exceeds 1.
+
+        Examples
+        --------
+        >>> from bdes_framework import Log, fit
+        >>> rng = np.random.default_rng(1)
+        >>> log = Log(np.repeat(rng.integers(0, 2, 100), 5), rng.integers(0, 2, 500))
+        >>> fit(log).as_prior().n_arms
+        2
+        """
+        n, at, theta = self.instance.n_arms, self.playable_arms().instance, self.centre
+        scales = np.ones(theta.size)
+        scales[:n] = max(1.0, self.instance.q0, float(self.instance.b.max()))
+        scales[n : 2 * n] = 1.0 / scales[0]
+        values = scales * self.coordinates.parameters(theta)
+        values = np.clip(values, _NEAREST, 1 - _NEAREST)
+        per_logit = scales / (values * (1 - values))
+        slopes = self.coordinates.jacobian(theta) * per_logit[:, None]
+        upper: FloatArray = np.linalg.qr((slopes @ self.deviations).T).R
+        root = (upper * np.where(np.diag(upper) < 0, -1.0, 1.0)[:, None]).T
+        return FitPrior(
+            centre=np.log(values / (1 - values)).tolist(),
+            deviations=[row[: place + 1] for place, row in enumerate(root.tolist())],
+            q0=at.q0,
+            lam=at.lam if theta.size == 2 * n else None,
+        )
+
+
+def natural_covariance(
+    coordinates: Coordinates, centre: FloatArray, deviations: FloatArray
+) -> FloatArray:
+    """Return the covariance of r, b and lam, with zeros for a lam that is known.
+
+    ``deviations`` is a square root of that of the coordinates, around ``centre``.
+    """
+    slopes = coordinates.jacobian(centre)
+    found = np.zeros((2 * coordinates.n_arms + 1, 2 * coordinates.n_arms + 1))
+    found[: centre.size, : centre.size] = slopes @ (deviations @ deviations.T) @ slopes.T
+    return found
 
 
 def _number(value: float) -> str:
