@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from bdes_framework.experiment.file import ExperimentConfig as ExperimentConfig
     from bdes_framework.experiment.file import load_experiment as load_experiment
     from bdes_framework.experiment.fit_file import load_fit as load_fit
+    from bdes_framework.experiment.fit_file import load_prior as load_prior
     from bdes_framework.experiment.fit_file import save_fit as save_fit
     from bdes_framework.experiment.pooling import Observations as Observations
     from bdes_framework.experiment.pooling import Unit as Unit
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from bdes_framework.fitting.log import Log as Log
     from bdes_framework.fitting.parametrisation import Coordinates as Coordinates
     from bdes_framework.fitting.parametrisation import RatePrediction as RatePrediction
+    from bdes_framework.fitting.prior import FitPrior as FitPrior
     from bdes_framework.fitting.randomisation import RandomisationTest as RandomisationTest
     from bdes_framework.fitting.randomisation import randomisation_test as randomisation_test
     from bdes_framework.fitting.readers import read_log as read_log
@@ -85,6 +87,7 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import AnytimePlanner as AnytimePlanner
     from bdes_framework.interfaces import Benchmark as Benchmark
     from bdes_framework.interfaces import BuildContext as BuildContext
+    from bdes_framework.interfaces import ChangesArms as ChangesArms
     from bdes_framework.interfaces import CrowdEnvironment as CrowdEnvironment
     from bdes_framework.interfaces import CrowdEnvironmentRef as CrowdEnvironmentRef
     from bdes_framework.interfaces import CrowdPolicy as CrowdPolicy
@@ -187,13 +190,15 @@ _HOMES = {
     " StoreError UnknownNameError",
     "fitting.fisher_scoring": "PosteriorPoint ScoringRules fisher_scoring",
     "fitting.fit": "Forecast fit forecast",
+    "fitting.prior": "FitPrior",
     "fitting.result": "Fit ModelScore PlayableArms",
     "fitting.goodness": "GoodnessOfFit",
-    "interfaces": "AnytimePlanner Benchmark BuildContext CrowdEnvironment CrowdEnvironmentRef"
-    " CrowdPolicy CrowdPolicyContext CrowdPolicyRef Diagnostics DiagnosticValue Engine"
-    " EngineRef Environment EnvironmentRef FusedEnvironment FusedPolicy HasBenchmark"
-    " HasDiagnostics HasInstance HasVisitsPerUser JobFailure Kind NoiseModel NoiseModelRef"
-    " Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef Reference StationaryPlanner",
+    "interfaces": "AnytimePlanner Benchmark BuildContext ChangesArms CrowdEnvironment"
+    " CrowdEnvironmentRef CrowdPolicy CrowdPolicyContext CrowdPolicyRef Diagnostics"
+    " DiagnosticValue Engine EngineRef Environment EnvironmentRef FusedEnvironment FusedPolicy"
+    " HasBenchmark HasDiagnostics HasInstance HasVisitsPerUser JobFailure Kind NoiseModel"
+    " NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef Reference"
+    " StationaryPlanner",
     "model.affine": "AffineEffect add_pull effect_of_arms repeat_effect repeat_weights state_decay",
     "model.compiling": "compiled",
     "model.decision_table": "DecisionTable",
@@ -230,7 +235,7 @@ _HOMES = {
     "simulation.regret": "benchmark_of des_regret external_regret",
     "experiment.cell": "Cell CellResult Part UserCurves",
     "experiment.file": "Experiment ExperimentConfig load_experiment",
-    "experiment.fit_file": "load_fit save_fit",
+    "experiment.fit_file": "load_fit load_prior save_fit",
     "experiment.pooling": "Observations Unit Variant",
     "experiment.result_table": "PolicyResults Pooled ResultTable TableColumn",
     "experiment.results": "Curves OverUsers Run RunBenchmark load_run",

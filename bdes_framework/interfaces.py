@@ -458,6 +458,26 @@ class HasDiagnostics(Protocol):
 
 
 @runtime_checkable
+class ChangesArms(CrowdPolicy, Protocol):
+    """A crowd policy whose arms may change while it runs, between two visits.
+
+    Arms keep their numbers: a new one gets the next, that of a retired one is not used again. What
+    was shown before is not forgotten, as it moved the users' states; rewards of a retired arm may
+    still be told. The changes are part of what the policy is a function of.
+    """
+
+    def add_arm(self) -> int:
+        """Add an arm of which nothing is known yet; return its number."""
+
+    def retire_arm(self, arm: int) -> None:
+        """Never show an arm again.
+
+        Raises InvalidValueError if there is no such arm, if it was retired before, or if it is the
+        last.
+        """
+
+
+@runtime_checkable
 class AnytimePlanner(Planner, Protocol):
     """A planner that can stop early with a plan: what a time limit needs."""
 

@@ -19,6 +19,7 @@ from bdes_framework.errors import BdesError, ConfigError, InvalidValueError, Mis
 from bdes_framework.experiment import grid
 from bdes_framework.experiment.arms import MAX_EXPERIMENT_ARMS, ArmsConfig, arms_parameters
 from bdes_framework.experiment.cell import Cell, Part, cell_key, missing_knowledge, spec_hash
+from bdes_framework.experiment.contents import content_reader
 from bdes_framework.experiment.tables import toml_of
 from bdes_framework.interfaces import (
     EngineRef,
@@ -31,6 +32,7 @@ from bdes_framework.interfaces import (
 from bdes_framework.planning.plan_report import stationary_planner
 from bdes_framework.plugin.config_types import (
     ANYTHING,
+    ConfigType,
     ReferenceType,
     ScalarType,
     field_types,
@@ -527,6 +529,7 @@ class _CellBuilder:
                 many = f"has {n_arms:,} arms; the maximum is {MAX_EXPERIMENT_ARMS:,}"
                 raise ConfigError([Mistake(f"{source.path}.r", many)])
         kinds = field_types(source.entry.config)
+        self._read_contents(source, values, kinds)
         for name, value in values.items():
             if isinstance(value, str) and grid.wants_number(kinds.get(name, ANYTHING)):
                 values[name] = grid.formula_value(
@@ -585,6 +588,22 @@ class _CellBuilder:
                 mistakes = [Mistake(where, f"{error.source}: {each}") for each in error.mistakes]
                 raise ConfigError(mistakes, self._source) from None
         return values
+
+    def _read_contents(
+        self, source: grid.Source, values: dict[str, object], kinds: Mapping[str, ConfigType]
+    ) -> None:
+        """Put what they hold in the place of files of fits and of decision tables.
+
+        So the content is part of the cell's key, and the file is needed no more.
+        """
+        for name, value in values.items():
+            if isinstance(value, str) and (read := content_reader(kinds.get(name, ANYTHING))):
+                try:
+                    values[name] = read(self._file(value, f"{source.path}.{name}"))
+                except ConfigError as error:  # about that file, not about this one
+                    where = f"{source.path}.{name}"
+                    mistakes = [Mistake(where, f"{error.source}: {e}") for e in error.mistakes]
+                    raise ConfigError(mistakes, self._source) from None
 
     @contextmanager
     def _collect_mistakes(self, path: str) -> Iterator[None]:

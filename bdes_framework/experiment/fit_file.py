@@ -17,6 +17,7 @@ from bdes_framework.errors import InvalidValueError
 from bdes_framework.experiment.arms import ArmsFile, read_arms, write_arms
 from bdes_framework.fitting.goodness import GoodnessOfFit
 from bdes_framework.fitting.parametrisation import Coordinates, RatePrediction
+from bdes_framework.fitting.prior import FitPrior
 from bdes_framework.fitting.result import Fit, ModelScore, natural_covariance
 from bdes_framework.model.instance import Instance
 from bdes_framework.plugin.config_values import structure
@@ -229,6 +230,15 @@ def load_fit(path: str | Path) -> Fit:
         return _fit_of(arms, table)
     except ValueError as error:
         raise invalid_file(path, f"holds a fit that does not hold together: {error}") from None
+
+
+def load_prior(path: str | Path) -> FitPrior:
+    """Return the prior that the file of a fit holds: that of :func:`load_fit`."""
+    path = Path(path)
+    try:
+        return load_fit(path).as_prior()
+    except InvalidValueError as error:
+        raise invalid_file(path, f"holds a fit that can be no prior: {error}") from None
 
 
 def _fit_of(arms: ArmsFile, table: _FitTable) -> Fit:

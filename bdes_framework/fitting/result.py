@@ -19,8 +19,11 @@ from bdes_framework._internal.text import ascii_controls, counted, one_line
 from bdes_framework.fitting.fit_warnings import MAX_USEFUL_FACTOR
 from bdes_framework.fitting.goodness import SIGNIFICANT, GoodnessOfFit
 from bdes_framework.fitting.parametrisation import Coordinates
+from bdes_framework.fitting.prior import FitPrior
 from bdes_framework.model.instance import Instance
 
+_NEAREST = 1e-6
+"""Probabilities of a prior are kept this far from 0 and 1, whose logits are infinite."""
 MAX_NAME_LENGTH = 40
 ARM_HEADINGS = ("Arm", "Pulls", "r", "95 %", "b", "95 %")
 
@@ -242,6 +245,34 @@ class Fit:
             at = Instance(r, b, at.lam, min(at.q0 / scale, 1.0))
         r_interval = np.minimum(self.r_interval * scale, 1.0)
         return PlayableArms(at, r_interval, self.b_interval / scale)
+
+    def as_prior(self) -> FitPrior:
+        """Return this posterior as a learner's prior, where no r, b or q0 exceeds 1.
+
+        Examples
+        --------
+        >>> from bdes_framework import Log, fit
+        >>> rng = np.random.default_rng(1)
+        >>> log = Log(np.repeat(rng.integers(0, 2, 100), 5), rng.integers(0, 2, 500))
+        >>> fit(log).as_prior().n_arms
+        2
+        """
+        n, at, theta = self.instance.n_arms, self.playable_arms().instance, self.centre
+        scales = np.ones(theta.size)
+        scales[:n] = max(1.0, self.instance.q0, float(self.instance.b.max()))
+        scales[n : 2 * n] = 1.0 / scales[0]
+        values = scales * self.coordinates.parameters(theta)
+        values = np.clip(values, _NEAREST, 1 - _NEAREST)
+        per_logit = scales / (values * (1 - values))
+        slopes = self.coordinates.jacobian(theta) * per_logit[:, None]
+        upper: FloatArray = np.linalg.qr((slopes @ self.deviations).T).R
+        root = (upper * np.where(np.diag(upper) < 0, -1.0, 1.0)[:, None]).T
+        return FitPrior(
+            centre=np.log(values / (1 - values)).tolist(),
+            deviations=[row[: place + 1] for place, row in enumerate(root.tolist())],
+            q0=at.q0,
+            lam=at.lam if theta.size == 2 * n else None,
+        )
 
 
 def natural_covariance(

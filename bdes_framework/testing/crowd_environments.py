@@ -1,5 +1,6 @@
 """Checks of environments of many users."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeAlias
@@ -9,9 +10,16 @@ import numpy as np
 from attrs import evolve, frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.numbers import is_number
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import BdesError
-from bdes_framework.interfaces import CrowdEnvironment, HasInstance, Kind, Outcome
+from bdes_framework.interfaces import (
+    CrowdEnvironment,
+    HasInstance,
+    HasVisitsPerUser,
+    Kind,
+    Outcome,
+)
 from bdes_framework.simulation.totals import MAX_REWARD, MIN_REWARD
 from bdes_framework.testing import expect
 from bdes_framework.testing.checks import KEPT, ConformanceSuite, Subject
@@ -128,6 +136,17 @@ def n_arms_is_a_positive_int(subject: Subject, scenario: CrowdScenario) -> None:
     expect.that(environment.n_arms >= 1, expected, quoted(n_arms))
     play(environment, scenario.arms(environment.n_arms))
     expect.that(environment.n_arms == n_arms, f"{n_arms} arms for ever", f"{environment.n_arms}")
+
+
+@SUITE.over(CrowdScenario(1, 1))
+def visits_per_user_are_at_least_1(subject: Subject, scenario: CrowdScenario) -> None:
+    """An environment that says how often a user comes says a number of at least 1, or None."""
+    environment = build(subject, scenario)
+    if not isinstance(environment, HasVisitsPerUser):
+        raise SkipTest("it does not say how often a user comes")
+    often = environment.visits_per_user
+    is_sound = often is None or (is_number(often) and 1 <= often < math.inf)
+    expect.that(is_sound, "visits_per_user: a number of at least 1, or None", quoted(often))
 
 
 def _arrivals(subject: Subject, scenario: CrowdScenario) -> Iterator[tuple[int, IntArray]]:

@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework.errors import InvalidValueError
-from bdes_framework.interfaces import CrowdPolicy, HasDiagnostics, Kind
+from bdes_framework.interfaces import ChangesArms, CrowdPolicy, HasDiagnostics, Kind
 from bdes_framework.model.instance import CrowdProblem
 from bdes_framework.testing import expect
 from bdes_framework.testing.checks import KEPT, ConformanceSuite, Subject
@@ -412,3 +412,84 @@ def diagnostics_are_flat(subject: Subject, scenario: CrowdPolicyScenario) -> Non
     played = Player(policy, scenario, after_call=look).play(scenario.visits).arms
     expected = "the same arms with and without a look at diagnostics"
     expect.same(arms_of(subject, scenario), played, expected, "arm", "visit")
+
+
+# -- arms that change -----------------------------------------------------------------------
+
+PATIENCE = 1000
+"""Visits within which an arm that was added has to be shown, where no other arm pays."""
+
+
+def _with_changing_arms(subject: Subject, scenario: CrowdPolicyScenario) -> ChangesArms:
+    policy = build(subject, scenario)
+    if not isinstance(policy, ChangesArms):
+        raise SkipTest("its arms do not change")
+    return policy
+
+
+def _changed_game(subject: Subject, scenario: CrowdPolicyScenario) -> tuple[IntArray, IntArray]:
+    """Play half, retire arm 1, and play the rest; return what was shown before and after."""
+    policy = _with_changing_arms(subject, scenario)
+    player = Player(policy, scenario)
+    half = scenario.visits // 2
+    before = player.play(half).arms
+    policy.retire_arm(1)
+    return before, player.play(scenario.visits - half).arms
+
+
+@SUITE.over(*ORDINARY, evolve(ORDINARY[1], delay=40, missing=0.2))
+def retired_arms_are_not_shown(subject: Subject, scenario: CrowdPolicyScenario) -> None:
+    """After retire_arm an arm is shown no more, though its rewards may still come."""
+    _, after = _changed_game(subject, scenario)
+    shown = np.flatnonzero(after == 1)[:1].tolist()
+    expect.that(not shown, "arm 1 not to be shown once it is retired", f"it was: {shown}")
+
+
+@SUITE.over(*ORDINARY)
+def added_arms_are_tried(subject: Subject, scenario: CrowdPolicyScenario) -> None:
+    """add_arm returns the next number, and where no other arm pays the new one is soon shown."""
+    policy, n = _with_changing_arms(subject, scenario), scenario.n_arms
+    users, done = np.zeros(scenario.every, dtype=np.int64), 0
+
+    def play(visits: int) -> IntArray:
+        nonlocal done
+        shown = []
+        for _ in range(0, visits, users.size):
+            arms = policy.ask(users.copy())
+            shown.append(arms)
+            policy.tell(np.arange(done, done + users.size), (arms == n).astype(np.float64))
+            done += users.size
+        return np.concatenate(shown)
+
+    play(scenario.visits)
+    added = policy.add_arm()
+    expect.that(added == n, f"add_arm to return {n}, the next number", f"{added}")
+    shown = play(PATIENCE)
+    expect.that(shown.max() <= n, f"arms from 0 to {n}", f"{shown.max()}")
+    came = f"not within {shown.size} visits"
+    expect.that(n in shown, f"arm {n} to be shown, the only one that pays", came)
+
+
+@SUITE.over(*ORDINARY)
+def same_changes_give_the_same_arms(subject: Subject, scenario: CrowdPolicyScenario) -> None:
+    """Two policies with the same seed, visits, rewards and changes show the same arms."""
+    expected = "the same arms after the same changes"
+    games = (np.concatenate(_changed_game(subject, scenario)) for _ in range(2))
+    expect.same(next(games), next(games), expected, "arm", "visit")
+
+
+@SUITE.over(*ORDINARY)
+def wrong_changes_are_rejected(subject: Subject, scenario: CrowdPolicyScenario) -> None:
+    """Retiring an arm that is none, one that was retired, or the last raises InvalidValueError."""
+    policy, n = _with_changing_arms(subject, scenario), scenario.n_arms
+    policy.retire_arm(0)
+    wrong = {n: "there is no such arm", 0: "it was retired", n - 1: "it is the last"}
+    for arm, why in wrong.items():
+        if why == "it is the last":
+            for other in range(1, n - 1):
+                policy.retire_arm(other)
+        try:
+            policy.retire_arm(arm)
+        except InvalidValueError:
+            continue
+        raise PromiseBrokenError(f"InvalidValueError from retire_arm({arm}): {why}", "no error")

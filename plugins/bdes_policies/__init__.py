@@ -22,7 +22,7 @@ BDES_API_VERSION = 1
 def bdes_register(registrar: Registrar) -> None:
     """Register the paper's algorithms, ``posterior``, and policies for many users."""
     from bdes_policies import auto, etc, etc_unknown_arm, exp3p, rank_one, sticky, unknown_lambda
-    from bdes_policies.crowd import copies, greedy
+    from bdes_policies.crowd import copies, greedy, posterior, table
     from bdes_policies.posterior.policy import PosteriorConfig, PosteriorPolicy
 
     registrar.policy("auto", auto.AutoConfig, auto.build, uses=("lam", "replenishing_arm"))
@@ -49,5 +49,9 @@ def bdes_register(registrar: Registrar) -> None:
         uses=("replenishing_arm",),
     )
     registrar.crowd_policy("crowd-greedy", greedy.CrowdGreedyConfig, greedy.CrowdGreedy, uses=())
+    registrar.crowd_policy(
+        "crowd-posterior", posterior.CrowdPosteriorConfig, posterior.CrowdPosterior
+    )
+    registrar.crowd_policy("crowd-table", table.CrowdTableConfig, table.CrowdTable)
     registrar.crowd_policy("each", copies.EachConfig, copies.build_each)
     registrar.crowd_policy("pooled", copies.PooledConfig, copies.build_pooled, uses=("lam",))

@@ -441,6 +441,44 @@ def test_schema_knows_experiments_of_many_users() -> None:
         jsonschema.validate(tables, schema)
 
 
+GENEROUS = """
+import numpy as np
+from attrs import frozen
+from bdes_framework import Instance, Outcome, hookimpl
+
+BDES_API_VERSION = 1
+
+@frozen
+class Config:
+    '''Pays more than its instance says.'''
+
+class Generous:
+    n_arms = 1
+    instance = Instance([0.5], [1.0], 0.1)
+    def arrivals(self, n):
+        return np.zeros(n, dtype=np.int64)
+    def pull(self, users, arms):
+        return Outcome(np.ones(arms.size), np.full(arms.size, 0.9))
+
+@hookimpl
+def bdes_register(registrar):
+    registrar.crowd_environment("generous", Config, lambda config, context: Generous())
+"""
+
+
+def test_nobody_earns_more_than_the_clairvoyant_can(tmp_path: Path) -> None:
+    (tmp_path / "generous.py").write_text(GENEROUS)
+    (tmp_path / "crowd.toml").write_text(
+        'name = "g"\nseed = 1\nhorizons = [50]\n[plugins]\nmodules = ["generous.py"]\n'
+        '[[environments]]\nuse = "generous"\n[[policies]]\nuse = "crowd-greedy"\n'
+    )
+    with run_experiment(tmp_path / "crowd.toml", out=tmp_path / "run", engine="serial") as run:
+        (cell,) = run.cells()
+    assert cell.error is not None
+    assert "earned 45 (expected reward) where the benchmark proves at most 25" in cell.error
+    assert "suspect crowd environment 'generous' of local file generous" in cell.error
+
+
 @pytest.mark.slow
 def test_many_visits_fit_into_memory() -> None:
     """10^7 visits of 10^5 users stay below 500 MB, the interpreter included."""

@@ -44,6 +44,8 @@ CROWDS: list[dict[str, Any]] = [
 ]
 CROWD_POLICIES: list[dict[str, Any]] = [
     {"use": "crowd-greedy", "explore": 3},
+    {"use": "crowd-posterior", "draws": 3, "growth": 0.5},
+    {"use": "crowd-table", "r": [0.5], "b": [0.7], "lam": 0.3, "visits_per_user": 9},
     {"use": "each", "policy": "ucb1", "horizon": 4},
     {"use": "each", "policy": "exp3p"},
     {"use": "pooled", "policy": "thompson"},

@@ -97,6 +97,8 @@ FORM = "outcomes-have-one-float64-per-visit"
 changed(f"{FORM}.32-bits", lambda outcome: {"rewards": outcome.rewards.astype(np.float32)})
 changed(f"{FORM}.column", lambda outcome: {"states": outcome.states[:, np.newaxis]})  # type: ignore[index]
 subject.variant("n-arms-is-a-positive-int", n_arms=np.int64(3))
+subject.variant("good.says-how-often", visits_per_user=12.5)
+subject.variant("visits-per-user-are-at-least-1", visits_per_user=0.5)
 once("outcomes-are-finite", state=np.nan)
 once("rewards-lie-in-0-1.reward", reward=1.5)
 once("rewards-lie-in-0-1.mean", mean=-0.25, base=Plain)

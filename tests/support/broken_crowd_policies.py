@@ -6,7 +6,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from bdes_framework import CrowdProblem, FloatArray, IntArray, Registrar, hookimpl
+from bdes_framework import (
+    CrowdProblem,
+    FloatArray,
+    IntArray,
+    InvalidValueError,
+    Registrar,
+    hookimpl,
+)
 from tests.support.kit_subjects import Subjects, global_seed
 
 BDES_API_VERSION = 1
@@ -57,6 +64,29 @@ class Silent:
 
     def tell(self, visits: IntArray, rewards: FloatArray) -> None:
         pass
+
+
+@subject("good.changing")
+class Changing(Good):
+    """Its arms change: the best mean among the arms that are left, unseen arms first."""
+
+    def __init__(self, problem: CrowdProblem, rng: Generator) -> None:
+        super().__init__(problem, rng)
+        self.left = list(range(problem.n_arms))
+
+    def choose(self, user: int) -> int:
+        means = self.paid / self.told
+        return max(self.left, key=lambda arm: (self.told[arm] == 1.0, means[arm]))
+
+    def add_arm(self) -> int:
+        self.left.append(self.paid.size)
+        self.paid, self.told = np.append(self.paid, 0.0), np.append(self.told, 1.0)
+        return self.left[-1]
+
+    def retire_arm(self, arm: int) -> None:
+        if arm not in self.left or len(self.left) == 1:
+            raise InvalidValueError(f"arm {arm} cannot be retired")
+        self.left.remove(arm)
 
 
 # -- what ask returns -----------------------------------------------------------------------
@@ -238,6 +268,52 @@ FLAT = "diagnostics-are-flat"
 
 subject.variant(f"{FLAT}.nested", diagnostics=lambda self: {"means": {"paid": self.paid}})
 subject.variant(f"{FLAT}.draws", diagnostics=lambda self: {"sample": self.rng.random()})
+
+
+# -- arms that change -----------------------------------------------------------------------
+
+
+@subject("retired-arms-are-not-shown")
+class Forgetful(Changing):
+    """Shows a retired arm all the same, a hundred visits later."""
+
+    def choose(self, user: int) -> int:
+        retired = self.problem.n_arms > 1 and 1 not in self.left
+        late = len(self.shown) > self.problem.visits - 9
+        return 1 if late and retired else super().choose(user)
+
+
+@subject("added-arms-are-tried.not")
+class Conservative(Changing):
+    """Never shows an arm that it did not start with."""
+
+    def choose(self, user: int) -> int:
+        return min(super().choose(user), self.problem.n_arms - 1)
+
+
+subject.after("added-arms-are-tried.number", "add_arm", lambda arm, self: arm - 1, Changing)
+
+
+@subject("same-changes-give-the-same-arms")
+class Whimsical(Changing):
+    """Once arms were retired, it shows any."""
+
+    whim: ClassVar[list[int]] = [0]
+
+    def choose(self, user: int) -> int:
+        if len(self.left) == self.problem.n_arms:
+            return super().choose(user)
+        self.whim[0] += 1
+        return self.left[(self.whim[0] // 11) % len(self.left)]
+
+
+@subject("wrong-changes-are-rejected")
+class Lenient(Changing):
+    """Retires whatever it is told to."""
+
+    def retire_arm(self, arm: int) -> None:
+        if arm in self.left and len(self.left) > 1:
+            self.left.remove(arm)
 
 
 @hookimpl

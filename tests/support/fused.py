@@ -147,6 +147,11 @@ def digest() -> str:
         for compiled in (True, False):
             played = game(case, problem, [(compiled, problem.horizon)], seed, noise)
             found.update(repr(played).encode())
-    for use in ("crowd-greedy", {"use": "each", "policy": "thompson"}):
+    for use in (
+        "crowd-greedy",
+        {"use": "each", "policy": "thompson"},
+        {"use": "crowd-posterior", "draws": 2, "growth": 0.9},
+        {"use": "crowd-table", "r": [0.9, 0.3], "b": [0.1, 1.0], "lam": 0.2, "visits_per_user": 9},
+    ):
         found.update(repr(crowd_game(use)).encode())
     return found.hexdigest()

@@ -6,6 +6,7 @@ from attrs.validators import ge
 
 import bdes_framework as bdes
 from bdes_framework import CrowdPolicyContext, FloatArray, IntArray, compiled
+from bdes_policies.crowd.active_arms import check_retired
 from bdes_policies.crowd.open_visits import OpenVisits
 
 
@@ -28,49 +29,85 @@ class CrowdGreedyConfig:
 
 
 @compiled
-def _add_rewards(told: IntArray, sums: FloatArray, arms: IntArray, rewards: FloatArray) -> int:
-    """Add rewards to the sums of their arms; return the arm with the highest mean."""
+def _add_rewards(told: IntArray, sums: FloatArray, arms: IntArray, rewards: FloatArray) -> None:
+    """Add rewards to the sums of their arms."""
     for v in range(arms.size):
         told[arms[v]] += 1
         sums[arms[v]] += rewards[v]
-    best, highest = 0, -1.0
-    for arm in range(sums.size):
-        if told[arm] > 0 and sums[arm] / told[arm] > highest:
-            best, highest = arm, sums[arm] / told[arm]
-    return best
 
 
 class CrowdGreedy:
     """The policy ``crowd-greedy``."""
 
     def __init__(self, config: CrowdGreedyConfig, context: CrowdPolicyContext) -> None:
-        problem = context.problem
-        self._n_arms = problem.n_arms
-        self._n_explore = config.explore * problem.n_arms
-        self._asked = 0
+        self._explore = config.explore
+        n = context.problem.n_arms
+        self._told = np.zeros(n, dtype=np.int64)
+        self._sums = np.zeros(n)
+        self._is_active = np.ones(n, dtype=np.bool_)
         self._best = 0
-        self._told = np.zeros(problem.n_arms, dtype=np.int64)
-        self._sums = np.zeros(problem.n_arms)
+        # Arms that are shown in turns before any other: how often, and whose turn it is.
+        self._trials = [(np.arange(n), config.explore * n, 0)]
         self._open = OpenVisits()
 
     def __repr__(self) -> str:
-        return f"CrowdGreedy(n_arms={self._n_arms}, best={self._best})"
+        return f"CrowdGreedy(n_arms={self._told.size}, best={self._best})"
 
     def ask(self, users: IntArray) -> IntArray:
         """Return the arm of each visit."""
         arms = np.full(users.size, self._best)
-        exploring = min(max(self._n_explore - self._asked, 0), users.size)
-        arms[:exploring] = np.arange(self._asked, self._asked + exploring) % self._n_arms
-        self._asked += users.size
+        done = 0
+        while self._trials and done < users.size:
+            tried, left, turn = self._trials[0]
+            n = min(left, users.size - done)
+            arms[done : done + n] = tried[np.arange(turn, turn + n) % tried.size]
+            done += n
+            self._trials[0] = tried, left - n, (turn + n) % tried.size
+            if n == left:
+                del self._trials[0]
         self._open.open(users, arms)
         return arms
 
     def tell(self, visits: IntArray, rewards: FloatArray) -> None:
         """Add rewards to the means of their arms."""
         _, arms, rewards = self._open.close(visits, rewards)
-        self._best = _add_rewards(self._told, self._sums, arms, rewards)
+        _add_rewards(self._told, self._sums, arms, rewards)
+        self._choose()
+
+    def _choose(self) -> None:
+        """Find the active arm with the highest mean; one that is not known has none."""
+        means = np.where(self._is_active & (self._told > 0), self._means, -1.0)
+        unknown = -1.0 * ~self._is_active  # where nothing is known: the first that is active
+        self._best = int(np.argmax(means + unknown))
+
+    @property
+    def _means(self) -> FloatArray:
+        n = self._told.size
+        return np.divide(self._sums, self._told, out=np.zeros(n), where=self._told > 0)
+
+    def add_arm(self) -> int:
+        """Add an arm, shown as often before any other as those of the beginning; its number."""
+        arm = self._told.size
+        self._told = np.append(self._told, 0)
+        self._sums = np.append(self._sums, 0.0)
+        self._is_active = np.append(self._is_active, True)
+        self._trials.append((np.array([arm]), self._explore, 0))
+        return arm
+
+    def retire_arm(self, arm: int) -> None:
+        """Show an arm no more, not even for the first time."""
+        check_retired(self._is_active, arm)
+        self._is_active[arm] = False
+        self._choose()
+        trials, self._trials = self._trials, []
+        for tried, left, turn in trials:
+            others = tried[tried != arm]
+            if others.size:
+                # Whose turn it was, or whose is next; each others' turns stay as many as they were.
+                place = int((np.roll(tried, -turn) != arm).argmax())
+                turn = int(np.flatnonzero(others == np.roll(tried, -turn)[place])[0])
+                self._trials.append((others, left * others.size // tried.size, turn))
 
     def diagnostics(self) -> bdes.Diagnostics:
         """Return how many rewards of each arm are known, and their means."""
-        means = np.divide(self._sums, self._told, out=np.zeros(self._n_arms), where=self._told > 0)
-        return {"told": self._told.copy(), "means": means}
+        return {"told": self._told.copy(), "means": self._means}

@@ -1,15 +1,12 @@
 """Laplace approximations of the posterior of (r, b, lam) at its modes, and draws from them.
 
-The likelihood of every pull is explicit once (b, lam) are given, so all of them count, also
-those made while the state was moving. Fisher scoring from several starts of lam finds the
-modes; around each the posterior is taken to be normal in (log r, log b, logit lam), the
-coordinates in which a change of scale (c·r, b/c) is a straight line. As long as the first
-state has hardly moved there is no doubt about the scale, and logit r is taken instead, whose
+Around each of its modes (see :mod:`modes`) the posterior is taken to be normal in (log r, log b,
+logit lam), the coordinates in which a change of scale (c·r, b/c) is a straight line. As long as the
+first state has hardly moved there is no doubt about the scale, and logit r is taken instead, whose
 tails are about those of the Beta distribution that r then has.
 """
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,16 +14,8 @@ from attrs import frozen
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from bdes_framework import (
-    FloatArray,
-    IntArray,
-    PosteriorPoint,
-    ScoringRules,
-    fisher_scoring,
-    sweep_likelihood,
-)
+from bdes_framework import FloatArray, IntArray, PosteriorPoint
 from bdes_policies.posterior.backtracking import (
-    MAX_LOGIT,
     Instances,
     Observations,
     Shrinkage,
@@ -35,22 +24,10 @@ from bdes_policies.posterior.backtracking import (
     from_logit,
     unpack,
 )
+from bdes_policies.posterior.modes import NO_PULLS, Belief, Mode, ModeSearch, Pulls, RatePrior
 
-_RULES = ScoringRules(
-    max_steps=8,
-    tolerance=0.02,
-    stop_damped=True,
-    max_quiet_steps=None,
-    min_damping=0.3,
-    undamped_below=0.0,
-    rounding=0.0,
-)
-_MAX_MOVE = 2.0
 _PRIOR_PRECISION = 2.0
 """Of log r and log b, in draws: a little tighter than of a uniform r or b, which is 1."""
-_MAX_EVIDENCE_GAP = 12.0
-"""Modes whose evidence is this far below the best, on a log scale, are dropped."""
-_RESTART_GROWTH = 4.0
 _HARDLY_MOVED = 1.0
 """Below this many times 1/lam pulls more than a third of the first state is left."""
 _WORTH_LEARNING = 16.0
@@ -66,19 +43,6 @@ _TARGET_PRICE = 0.1
 """Of an optimistic candidate, where that puts it farther away than the least."""
 _SAFETY = 9.0
 """How many times its expected cost of trials an optimistic candidate has to be worth."""
-_NO_STARTS: IntArray = np.empty(0, dtype=np.int64)
-
-
-@frozen
-class RatePrior:
-    """A normal prior of logit lam, or a known lam."""
-
-    lam: float
-    """The rate itself if ``known``; otherwise the most likely one, neither 0 nor 1."""
-    deviation: float
-    known: bool
-    starts: Sequence[float]
-    """Rates to start looking for modes from."""
 
 
 class Draw(NamedTuple):
@@ -106,123 +70,71 @@ class LaplaceApproximation:
     multiplied by to get a step from the centre."""
 
 
-def _is_same_mode(one: PosteriorPoint, other: PosteriorPoint) -> bool:
-    apart = one.theta - other.theta
-    return float(apart @ other.precision @ apart) < 0.1
-
-
-# Not by scipy.special, whose last bits are others: the arms that are played depend on them.
-def _logit(p: float) -> float:
-    """Return the logit of a probability, at most ``MAX_LOGIT`` from 0."""
-    return min(max(math.log(p) - math.log1p(-p), -MAX_LOGIT), MAX_LOGIT)
-
-
-def _move(logits: FloatArray, step: FloatArray) -> FloatArray:
-    moved = logits + np.clip(step, -_MAX_MOVE, _MAX_MOVE)
-    return np.asarray(np.clip(moved, -MAX_LOGIT, MAX_LOGIT))
-
-
 class Posterior:
     """The posterior given all pulls observed so far; fitted anew when asked to."""
 
-    def __init__(self, n_arms: int, q0: float, prior: RatePrior) -> None:
+    def __init__(
+        self, n_arms: int, q0: float, prior: RatePrior, belief: Belief | None = None
+    ) -> None:
         self._n_arms = n_arms
         self._q0 = q0
         self._prior = prior
-        self._centre = 0.0 if prior.known else _logit(prior.lam)
+        self._search = ModeSearch(n_arms, q0, prior, belief)
         self._order = np.roll(np.arange(2 * n_arms + 1), -n_arms)
         self._peaks: list[LaplaceApproximation] = []
-        self._restart_at = 0.0
-        self._arms: IntArray = np.empty(0, dtype=np.int64)
-        self._rewards: NDArray[np.float32] = np.empty(0, dtype=np.float32)
-        self.rows_swept = 0
+        self._pulls = NO_PULLS
+        self._rows_compared = 0
 
     # -- fitting ----------------------------------------------------------------------------
 
     def fit(self, arms: IntArray, rewards: NDArray[np.float32]) -> None:
         """Move all modes to where these pulls put them, and compute their weights."""
-        self._arms, self._rewards = arms, rewards
-        starts = [one.mode.theta for one in self._peaks]
-        if arms.size >= self._restart_at:
-            self._restart_at = max(16.0, _RESTART_GROWTH * arms.size)
-            zeros = [0.0] * (2 * self._n_arms)
-            at = [0.0 if self._prior.known else _logit(lam) for lam in self._prior.starts]
-            starts += [np.array([*zeros, logit]) for logit in at]
-        found = sorted(map(self._approximate, starts), key=lambda one: -one.evidence)
-        self._peaks = []
-        for one in found:
-            repeated = any(_is_same_mode(one.mode, other.mode) for other in self._peaks)
-            if not repeated and one.evidence > found[0].evidence - _MAX_EVIDENCE_GAP:
-                self._peaks.append(one)
+        self._pulls = Pulls(arms, rewards)
+        self._peaks = [self._approximate(mode) for mode in self._search.update(self._pulls)]
 
-    def _evaluate(self, logits: FloatArray) -> PosteriorPoint:
-        """Sweep the log once; uniform priors of r and b keep their logits finite."""
-        k, known = self._n_arms, self._prior.known
-        r, b, lam = self._values(logits)
-        found = sweep_likelihood(self._arms, self._rewards, _NO_STARTS, r, b, lam, self._q0)
-        self.rows_swept += self._arms.size
-        both = np.concatenate([r, b])
-        slopes = np.append(both * (1 - both), 0.0 if known else lam * (1 - lam))
-        information = found.information[:-1, :-1]
-        slope = found.score[:-1] * slopes
-        score = slope.copy()
-        score[:-1] += 1 - 2 * both
-        precision = information * np.outer(slopes, slopes)
-        precision[np.diag_indices(2 * k)] += 2 * both * (1 - both)
-        off = 0.0 if known else logits[-1] - self._centre
-        per_logit = 1.0 / self._prior.deviation**2
-        score[-1] -= off * per_logit
-        precision[-1, -1] += per_logit
-        prior = float(np.log(both).sum() + np.log1p(-both).sum()) - 0.5 * off**2 * per_logit
-        return PosteriorPoint(
-            theta=logits,
-            log_likelihood=found.value,
-            objective=found.value + prior,
-            slope=slope,
-            score=score,
-            precision=precision,
-            information=information,
-        )
+    @property
+    def rows_swept(self) -> int:
+        """How many rows of the log were read so far."""
+        return self._search.rows_swept + self._rows_compared
 
-    def _values(self, logits: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        values = 1.0 / (1.0 + np.exp(-logits))
+    def _approximate(self, mode: Mode) -> LaplaceApproximation:
+        """Take the posterior around a mode as normal in the coordinates above."""
         k = self._n_arms
-        lam = self._prior.lam if self._prior.known else float(values[-1])
-        return values[:k], values[k : 2 * k], lam
-
-    def _approximate(self, logits: FloatArray) -> LaplaceApproximation:
-        """Climb from some logits; take the posterior there as normal in the coordinates above."""
-        k = self._n_arms
-        mode = fisher_scoring(self._evaluate(logits), self._evaluate, _move, _RULES)
-        r, b, lam = self._values(mode.theta)
-        scale_is_known = lam * self._arms.size < _HARDLY_MOVED
+        r, b, lam = self._search.values(mode.point.theta)
+        scale_is_known = lam * self.n_pulls < _HARDLY_MOVED
         slopes = np.concatenate([r, b, [0.0 if self._prior.known else lam * (1 - lam)]])
-        prior = np.full(2 * k + 1, _PRIOR_PRECISION)
-        prior[-1] = 1.0 / self._prior.deviation**2
-        centre = np.concatenate([np.log(r), np.log(b), mode.theta[-1:]])
+        per_log = np.full(2 * k + 1, _PRIOR_PRECISION)
+        per_log[-1] = 1.0 / self._prior.deviation**2
+        centre = np.concatenate([np.log(r), np.log(b), mode.point.theta[-1:]])
         if scale_is_known:
             slopes[:k] *= 1 - r
-            prior[:k] = 2 * r * (1 - r)
-            centre[:k] = mode.theta[:k]
-        precision = mode.information * np.outer(slopes, slopes) + np.diag(prior)
+            per_log[:k] = 2 * r * (1 - r)
+            centre[:k] = mode.point.theta[:k]
+        prior = np.diag(per_log)
+        if self._search.belief is not None:
+            places = self._search.believed
+            per_logit = np.append(slopes[:-1] / np.concatenate([r * (1 - r), b * (1 - b)]), 1.0)
+            believed = self._search.belief.precision * np.outer(
+                per_logit[places], per_logit[places]
+            )
+            prior[np.ix_(places, places)] = believed
+        precision = mode.point.information * np.outer(slopes, slopes) + prior
         root = np.linalg.cholesky(precision[np.ix_(self._order, self._order)])
         deviations = np.empty_like(root)
         deviations[self._order] = np.linalg.inv(root).T
-        _, log_volume = np.linalg.slogdet(mode.precision)
-        evidence = mode.objective - 0.5 * float(log_volume)
-        return LaplaceApproximation(mode, evidence, scale_is_known, centre, deviations)
+        return LaplaceApproximation(mode.point, mode.evidence, scale_is_known, centre, deviations)
 
     # -- estimates and draws -----------------------------------------------------------------
 
     @property
     def n_pulls(self) -> int:
         """How many pulls were fitted."""
-        return self._arms.size
+        return self._pulls.arms.size
 
     @property
     def best(self) -> Draw:
         """The most likely instance."""
-        return Draw(*self._values(self._peaks[0].mode.theta))
+        return Draw(*self._search.values(self._peaks[0].mode.theta))
 
     @property
     def has_moved(self) -> bool:
@@ -238,7 +150,7 @@ class Posterior:
     def rate_of_change(self) -> float:
         """The most likely rate among those at which the state has moved; any, if none has."""
         moved = (peak for peak in self._peaks if not peak.scale_is_known)
-        return self._values(next(moved, self._peaks[0]).mode.theta)[2]
+        return self._search.values(next(moved, self._peaks[0]).mode.theta)[2]
 
     def intervals(self) -> tuple[FloatArray, FloatArray]:
         """Return the ends of 95 % intervals of r, b and lam: shape (2K+1,) each."""
@@ -292,8 +204,8 @@ class Posterior:
             np.array([peak.mode.log_likelihood for peak in peaks]),
             expected_loss,
         )
-        self.rows_swept += backtrack(
-            Observations(self._arms, self._rewards, self._q0, known_lam),
+        self._rows_compared += backtrack(
+            Observations(*self._pulls[:2], self._q0, known_lam),
             around,
             Shrinkage(factor, loss_shrinks),
             Instances(r, b, lam, state),
@@ -313,7 +225,7 @@ class Posterior:
         peak = self._peaks[0]
         if peak.scale_is_known:
             return []
-        price_at_0 = _SAFETY * 2.0 / math.sqrt(self._values(peak.mode.theta)[2]) / left
+        price_at_0 = _SAFETY * 2.0 / math.sqrt(self._search.values(peak.mode.theta)[2]) / left
         affordable = math.log(max(_TARGET_PRICE / price_at_0, 1.0))
         far = max(_MIN_OPTIMISM, math.sqrt(2 * affordable))
         price = price_at_0 * math.exp(0.5 * far**2)
@@ -349,7 +261,7 @@ class Posterior:
         As in confidence bounds for a known horizon, the logarithm of the rounds left over those
         played counts; what is learned of a slow state takes longer to pay.
         """
-        spent = self._arms.size + _LEARNING_TIME / max(self._values(peak.mode.theta)[2], 1e-12)
+        spent = self.n_pulls + _LEARNING_TIME / max(self._search.values(peak.mode.theta)[2], 1e-12)
         return width * math.sqrt(math.log1p(left / spent))
 
     def _rate(self, peak: LaplaceApproximation, step: float) -> float:

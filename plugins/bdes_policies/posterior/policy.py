@@ -1,6 +1,7 @@
 """The policy ``posterior``: fit all pulls, draw instances, plan for each, follow one plan."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 from attrs import field, frozen
@@ -11,6 +12,7 @@ from bdes_framework import (
     ContractError,
     Diagnostics,
     DiagnosticValue,
+    FitPrior,
     FloatArray,
     IntArray,
     InvalidValueError,
@@ -30,8 +32,9 @@ from bdes_policies.posterior.information_gain import (
     plan_finely,
     plan_roughly,
 )
-from bdes_policies.posterior.laplace import Draw, Posterior, RatePrior
+from bdes_policies.posterior.laplace import Draw, Posterior
 from bdes_policies.posterior.lookahead import follow
+from bdes_policies.posterior.modes import RatePrior, prior_from_fit
 
 _MIN_ROUNDS = 2
 """Of an epoch."""
@@ -97,6 +100,11 @@ class PosteriorConfig:
     redraw: float = field(default=0.04, validator=[validate_number, gt(0), lt(1)])
     draws: int = field(default=12, validator=[validate_integer, ge(1)])
     width: float = field(default=0.7, validator=[validate_number, gt(0), lt(math.inf)])
+    prior: Path | FitPrior | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.prior is not None and self.lam_prior is not None:
+            raise InvalidValueError("give 'prior' or 'lam_prior', not both: a fit says both")
 
 
 def rate_prior(config: PosteriorConfig, problem: Problem) -> RatePrior:
@@ -151,9 +159,12 @@ class PosteriorPolicy:
         # number exceeds 1, and shown in that of the problem.
         self._unit = max(1.0, problem.q0)
         self._rng = rng
-        self._posterior = Posterior(
-            problem.n_arms, problem.q0 / self._unit, rate_prior(config, problem)
-        )
+        q0, belief = problem.q0 / self._unit, None
+        rate = rate_prior(config, problem)
+        if config.prior is not None:
+            told = problem.lam if config.trust_lam else None
+            rate, belief = prior_from_fit(config.prior, problem.n_arms, q0, told)
+        self._posterior = Posterior(problem.n_arms, q0, rate, belief)
         self._history = PullHistory()
         self._block = np.empty(0, dtype=np.int64)
         self._n_observed = self._asked = 0

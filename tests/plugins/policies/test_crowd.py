@@ -153,7 +153,10 @@ def test_greedy_shows_what_paid_best() -> None:
     assert np.asarray(found["means"]).tolist() == [0.5, 0.5, 0.5]
 
 
-@pytest.mark.parametrize("use", [{"use": "crowd-greedy"}, {"use": "pooled", "policy": "ucb1"}])
+@pytest.mark.parametrize(
+    "use",
+    [{"use": "crowd-greedy"}, {"use": "pooled", "policy": "ucb1"}, {"use": "crowd-posterior"}],
+)
 @pytest.mark.parametrize(
     ("visits", "rewards", "message"),
     [

@@ -14,8 +14,9 @@ from bdes_framework import FloatArray, Instance, IntArray, Problem, likelihood_o
 from bdes_framework.experiment.arms import ArmsConfig, generate_arms
 from bdes_policies.posterior.deviates import CorrelatedDeviates
 from bdes_policies.posterior.information_gain import plan_roughly
-from bdes_policies.posterior.laplace import Draw, Posterior, RatePrior
+from bdes_policies.posterior.laplace import Draw, Posterior
 from bdes_policies.posterior.lookahead import follow, look_ahead
+from bdes_policies.posterior.modes import RatePrior
 from tests.support.noiseless import PLUGINS, array, build, click_bait, diagnostics_of, number, play
 
 # -- plans ----------------------------------------------------------------------------------

@@ -15,8 +15,9 @@ from bdes_policies.posterior.information_gain import (
     information_gain,
     plan_roughly,
 )
-from bdes_policies.posterior.laplace import Draw, Posterior, RatePrior
+from bdes_policies.posterior.laplace import Draw, Posterior
 from bdes_policies.posterior.lookahead import follow, look_ahead
+from bdes_policies.posterior.modes import RatePrior
 from tests.support.noiseless import PLUGINS, build, diagnostics_of, number, play
 
 # -- totals and information gain --------------------------------------------------------------

@@ -1,0 +1,68 @@
+"""How likely a user comes back after each visit, learned from who came when.
+
+Nobody says that they leave. A visit that is long past, and after which the user was not seen again,
+counts as the last: long is several times the mean time between two visits of a user. Visits more
+recent than that count for nothing, whether or not the user came back, because those who come back
+soon are seen first. The chance is estimated for each number of visits made so far, as in a life
+table, and drawn towards that over all visits where few users got so far.
+"""
+
+import numpy as np
+
+from bdes_framework import FloatArray, compiled
+from bdes_policies.crowd.visit_log import VisitsByUser
+
+_LONG_AGO = 8.0
+"""Times the mean gap between two visits: where gaps are exponential, one in 3,000 is longer."""
+_PRIOR_VISITS = 20.0
+"""What is assumed of leaving before anything was seen weighs as much as so many visits."""
+_ASSUMED_VISITS = 20.0
+"""How often a user is assumed to come, where nobody says: soon forgotten, see above."""
+_LIKE_ALL = 50.0
+"""The chance over all visits weighs as much as so many users who made one number of visits: fewer
+would let chance decide for the few who come very often."""
+_MOST_VISITS = 1024
+"""Users who came as often as this or more are taken to be alike."""
+
+
+@compiled
+def _count_returns(
+    log: VisitsByUser, now: int, long_ago: float, past: FloatArray, returned: FloatArray
+) -> tuple[float, float]:
+    """Count visits long ago, and those with another one after; return gaps in all, and how many.
+
+    The last place of the arrays is for all higher numbers of visits too.
+    """
+    total, gaps = 0.0, 0.0
+    for user in range(log.starts.size - 1):
+        start, stop = log.starts[user], log.starts[user + 1]
+        for v in range(start, stop):
+            place = min(v - start, past.size - 1)
+            came_back = v + 1 < stop
+            if came_back:
+                total += log.visits[v + 1] - log.visits[v]
+                gaps += 1.0
+            if now - log.visits[v] > long_ago:
+                past[place] += 1.0
+                returned[place] += came_back
+    return total, gaps
+
+
+def chances_of_return(log: VisitsByUser, visits_per_user: float | None) -> FloatArray:
+    """Return the chance of coming back after visit 1, 2, ...: the last is for all that follow.
+
+    ``visits_per_user`` is how often a user is expected to come, if that is known.
+    """
+    n, now = log.starts.size - 1, log.visits.size
+    expected = _ASSUMED_VISITS if visits_per_user is None else visits_per_user
+    weight = _PRIOR_VISITS if visits_per_user is None else _PRIOR_VISITS * expected
+    stays, seen = weight * (1.0 - 1.0 / expected), weight
+    longest = int(np.diff(log.starts).max()) if n else 0
+    past, returned = np.zeros((2, min(longest, _MOST_VISITS) + 1))
+    if n:
+        total, gaps = _count_returns(log, now, np.inf, past, returned)
+        if gaps:
+            _count_returns(log, now, _LONG_AGO * total / gaps, past, returned)
+    overall = (stays + returned.sum()) / (seen + past.sum())
+    chances: FloatArray = (returned + _LIKE_ALL * overall) / (past + _LIKE_ALL)
+    return chances

@@ -1,0 +1,1 @@
+"""What crowd-posterior loses on many users, and what it gains beside other policies."""

@@ -1,0 +1,42 @@
+"""What crowd-posterior loses on many users: a small part of the study, and the page's bounds."""
+
+import numpy as np
+import pytest
+
+from studies.crowd import page
+from studies.crowd.measure import FAMILIES, LIFETIMES, RATES, SEEDS, Game, games, measure, saved
+
+ROWS = saved()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lam", RATES)
+def test_little_is_lost_of_ten_thousand_users(lam: float) -> None:
+    rows = [measure(game) for game in games("main", SEEDS[:2], (lam,))]
+    assert page.by_seed(rows, lambda row: row.loss).mean() <= page.MOST_LOST
+    assert max(row.loss for row in rows) <= page.MOST_LOST_ONCE
+
+
+def test_saved_games_replay() -> None:
+    """A game gives the numbers again that the page was made from: here with few users."""
+    game = Game("main", "crowd-posterior", "click-bait", 0, 0.5, users=100, visits_per_user=10)
+    first, second = measure(game), measure(game)
+    assert first.regret == second.regret
+    assert first.visits == second.visits
+    assert 0 < first.regret < first.optimum
+
+
+@pytest.mark.parametrize("lam", RATES)
+@pytest.mark.parametrize("lifetimes", LIFETIMES)
+def test_measured_losses_are_within_bounds(lam: float, lifetimes: str) -> None:
+    rows = page.chosen(ROWS, "main", lam=lam, lifetimes=lifetimes)
+    assert {row.game.family for row in rows} == set(FAMILIES)
+    assert page.by_seed(rows, lambda row: row.loss).mean() <= page.MOST_LOST
+    assert max(row.loss for row in rows) <= page.MOST_LOST_ONCE
+
+
+def test_regret_ratio_pairs_seeds() -> None:
+    rows = page.chosen(ROWS, "main", lam=0.1, lifetimes="geometric")
+    assert page.ratio(rows, rows) == 1.0
+    assert page.ratio(rows[:1], rows) == pytest.approx(1.0)
+    assert np.isfinite(page.ratio(rows, rows[:3]))
