@@ -74,7 +74,23 @@ def fit_rows() -> list[Row]:
     begin, begin_cpu = time.perf_counter(), time.process_time()
     bdes.fit(log)
     wall, cpu = time.perf_counter() - begin, time.process_time() - begin_cpu
-    return [absolute("a fit of 10^7 rows, K = 10", wall, "s", 60, against=f"CPU {cpu:.1f} s")]
+    begin = time.perf_counter()
+    bdes.fit(log, threads=2)
+    two = time.perf_counter() - begin
+    return [
+        absolute("a fit of 10^7 rows, K = 10", wall, "s", 60, against=f"CPU {cpu:.1f} s"),
+        Row("the same on two threads", f"{two:.1f} s", f"one {wall:.1f} s", two / wall, 1 / 1.6),
+    ]
+
+
+def randomisation_rows() -> list[Row]:
+    log = a_log(20_000)
+    bdes.randomisation_test(log, permutations=1)
+    begin = time.process_time()
+    bdes.randomisation_test(log, permutations=400)
+    seconds = time.process_time() - begin
+    what = "CPU time of a randomisation test, 20,000 rows, 400 permutations"
+    return [absolute(what, seconds, "s", 10)]
 
 
 def write_log(file: Path, n_rows: int) -> None:
@@ -129,6 +145,10 @@ def memory_rows() -> list[Row]:
 
 
 if __name__ == "__main__":
+<<<<<<< HEAD
     run_benchmark(
         "Fitting logs (one process, one core)", sweep_rows, fit_rows, read_rows, memory_rows
     )
+=======
+    run_benchmark("Fitting logs (one process)", sweep_rows, read_rows, fit_rows, randomisation_rows)
+>>>>>>> matters

@@ -6,8 +6,8 @@ import numpy as np
 from attrs import evolve
 
 from bdes_framework._internal.arrays import FloatArray
+from bdes_framework.fitting.blocks import likelihood_of_log, log_likelihood_of_log
 from bdes_framework.fitting.fisher_scoring import PosteriorPoint, ScoringRules, fisher_scoring
-from bdes_framework.fitting.likelihood import sweep_likelihood, sweep_log_likelihood
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.parametrisation import Coordinates, RatePrediction
 
@@ -38,16 +38,13 @@ def climb(
 def objective_at(log: Log, coordinates: Coordinates, theta: FloatArray) -> float:
     """Return the log-posterior, up to a constant: several times faster than all of a mode."""
     at = coordinates.instance(theta)
-    value, _ = sweep_log_likelihood(
-        log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0, at.q0
-    )
-    return value + coordinates.log_prior(theta)
+    return log_likelihood_of_log(log, at) + coordinates.log_prior(theta)
 
 
 def point_at(log: Log, coordinates: Coordinates, theta: FloatArray) -> PosteriorPoint:
     """Return the log-posterior and its derivatives at some coordinates, from one sweep."""
     at, n = coordinates.instance(theta), coordinates.size
-    found = sweep_likelihood(log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0)
+    found = likelihood_of_log(log, at)
     information = found.information[:n, :n]
     slope, precision = coordinates.pulled_back(theta, found.score[:n], information)
     return PosteriorPoint(

@@ -1,7 +1,8 @@
 """Users who differ by a multiplier: a random effect, fitted by marginal likelihood.
 
-User u is paid with the probability ``f[u] * r[arm] * q``, where log f[u] is normal with deviation
-sigma and f has the mean 1, so that r means what it meant: what an arm pays on average over users.
+User u is paid with the probability ``f[u] * r[arm] * q``, kept below 1 smoothly, where log f[u] is
+normal with deviation sigma and f has the mean 1, so that r means what it meant: what an arm pays on
+average over users.
 The likelihood of a user is an integral over f, taken by Gauss-Hermite quadrature around its
 highest point (adaptive; of nine nodes it is exact to many digits). Its gradient is the
 expected gradient under the user's posterior of f.
@@ -29,8 +30,10 @@ from bdes_framework.fitting.parametrisation import Coordinates
 from bdes_framework.model.compiling import compiled
 
 _N_NODES = 9
-_CAP = 0.99
-"""A probability beyond which a multiplier pays no more, as none exceeds 1."""
+_EXACT = 0.25
+"""Means below it are probabilities as they are, to ten digits."""
+_MAX_MEAN = 5.0
+"""Beyond it a float could not tell the probability from 1."""
 _NEWTON_STEPS = 30
 _START = 0.3
 _DEVIATION = 2.0
@@ -71,8 +74,10 @@ def fit_multiplier(log: Log, coordinates: Coordinates, mode: PosteriorPoint) -> 
     start = evaluate(np.append(mode.theta, np.log(_START)))
     found = fisher_scoring(start, evaluate, move, _RULES)
     precision = _curvature(found.theta, evaluate)
-    error = float(np.sqrt(np.linalg.pinv(precision, hermitian=True)[-1, -1]))
-    reach = normal_quantile(0.975) * error
+    variance = float(np.linalg.pinv(precision, hermitian=True)[-1, -1])
+    # Where the spread is next to 0 its logarithm has no bottom: no surer than the prior.
+    error = np.sqrt(variance) if 0 < variance < _DEVIATION**2 else _DEVIATION
+    reach = normal_quantile(0.975) * float(error)
     low, sigma, high = np.exp(found.theta[-1] + np.array([-reach, 0.0, reach]))
     return MultiplierFit(found.theta[:-1], precision, float(sigma), (float(low), float(high)))
 
@@ -132,17 +137,18 @@ def _curvature(theta: FloatArray, evaluate: Callable[[FloatArray], PosteriorPoin
 
 
 @compiled
-def _log_of_failure(mean: float) -> float:
-    """Return log(1 - mean), going on straight in log(mean) from the cap on: concave in it."""
-    if mean < _CAP:
-        return math.log(1.0 - mean)
-    return math.log(1.0 - _CAP) - _CAP / (1.0 - _CAP) * math.log(mean / _CAP)
+def saturated(mean: float) -> tuple[float, float]:
+    """Return a probability for a mean that may exceed 1, and d log(probability) / d log(mean).
 
-
-@compiled
-def _odds(mean: float) -> float:
-    """Return minus the derivative of the above by log(mean)."""
-    return mean / (1.0 - mean) if mean < _CAP else _CAP / (1.0 - _CAP)
+    It is ``mean * (1 + mean**16) ** (-1/16)``: the mean itself below 0.7, and smoothly below 1.
+    """
+    if mean < _EXACT:
+        return mean, 1.0
+    square = mean * mean
+    fourth = square * square
+    eighth = fourth * fourth
+    over = 1.0 + eighth * eighth
+    return mean / math.sqrt(math.sqrt(math.sqrt(math.sqrt(over)))), 1.0 / over
 
 
 @compiled
@@ -155,20 +161,19 @@ def _user_value(
     likelihood by log f, and minus the curvature of it all by z.
     """
     f = math.exp(sigma * z - sigma * sigma / 2.0)
-    value, slope, curvature = -z * z / 2.0, 0.0, 1.0
+    value, slope, curvature = -z * z / 2.0, 0.0, 0.0
     for t in range(n):
-        mean = f * means[t]
+        mean, free = saturated(min(f * means[t], _MAX_MEAN))
         if paid[t] > 0.0:
-            value += math.log(min(mean, _CAP))
-            if mean < _CAP:
-                slope += 1.0
+            value += math.log(mean)
+            slope += free
+            curvature += 16.0 * free * (1.0 - free)
         else:
-            value += _log_of_failure(mean)
-            odds = _odds(mean)
-            slope -= odds
-            if mean < _CAP:
-                curvature += sigma * sigma * odds * (1.0 + odds)
-    return value, slope, curvature
+            value += math.log(1.0 - mean)
+            odds = mean / (1.0 - mean)
+            slope -= odds * free
+            curvature += odds * free * (free * (1.0 + odds) - 16.0 * (1.0 - free))
+    return value, slope, 1.0 + sigma * sigma * max(curvature, 0.0)
 
 
 @compiled
@@ -195,12 +200,9 @@ def _row_factor(mean: float, paid: float, factors: FloatArray, shares: FloatArra
     """Return the expected derivative of a row's log-likelihood by its mean at f = 1."""
     total = 0.0
     for k in range(factors.size):
-        scaled = factors[k] * mean
-        if paid > 0.0:
-            if scaled < _CAP:
-                total += shares[k] / mean
-        else:
-            total -= shares[k] * _odds(scaled) / mean
+        scaled, free = saturated(min(factors[k] * mean, _MAX_MEAN))
+        pull = 1.0 if paid > 0.0 else -scaled / (1.0 - scaled)
+        total += shares[k] * pull * free / mean
     return total
 
 

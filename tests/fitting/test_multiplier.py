@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import bdes_framework as bdes
 from bdes_framework.fitting import multiplier
@@ -37,16 +39,23 @@ def test_likelihood_is_the_integral(sigma: float) -> None:
     for begin in log.starts:
         arms = log.arms[begin : begin + 60].astype(np.int64)
         means = at.expected_rewards(arms)[:, None] * factors
+        means = np.minimum(means, 5.0)
         paid = log.rewards[begin : begin + 60, None] > 0
-        capped = np.minimum(means, 0.99)
-        failure = np.where(
-            means < 0.99, np.log(1 - capped), np.log(0.01) - 99 * np.log(means / 0.99)
-        )
-        value = np.where(paid, np.log(capped), failure).sum(axis=0) - z**2 / 2
+        likely = means * (1 + means**16) ** (-1 / 16)
+        value = np.where(paid, np.log(likely), np.log1p(-likely)).sum(axis=0) - z**2 / 2
         highest = value.max()
         expected += highest + np.log(np.exp(value - highest).sum() * (z[1] - z[0]))
     expected -= 30 * np.log(2 * np.pi) / 2
     assert point.log_likelihood == pytest.approx(expected, abs=0.02)
+
+
+@given(st.floats(1e-6, 5.0))
+def test_means_saturate_smoothly(mean: float) -> None:
+    likely, free = multiplier.saturated(mean)
+    assert likely == pytest.approx(mean * (1 + mean**16) ** (-1 / 16), rel=1e-9)
+    assert 0 < likely < 1
+    above, below = multiplier.saturated(mean * 1.0001)[0], multiplier.saturated(mean / 1.0001)[0]
+    assert free == pytest.approx(np.log(above / below) / (2 * np.log(1.0001)), abs=1e-3)
 
 
 def test_score_is_the_gradient() -> None:

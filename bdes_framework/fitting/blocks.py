@@ -1,0 +1,103 @@
+"""Sweeps over a log in blocks of users, on several threads: sums do not depend on how many.
+
+Users are independent, so value, score and information add up over them. A log is always cut into
+the same blocks and the sums of these are always added in the same order, so one thread and many
+give the same bits. Compiled sweeps let go of Python's lock, and threads share the log: nothing is
+copied, and a log that is mapped into memory is read once.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bdes_framework._internal.arrays import IntArray
+from bdes_framework.fitting.likelihood import (
+    Likelihood,
+    sweep_likelihood,
+    sweep_log_likelihood,
+)
+from bdes_framework.fitting.log import Log
+from bdes_framework.model.instance import Instance
+
+BLOCK_ROWS = 1 << 18
+"""Users whose last rows lie in the same stretch of so many rows are a block."""
+
+
+class Rows(NamedTuple):
+    """Rows of whole users, as sweeps take them."""
+
+    arms: NDArray[np.int32]
+    rewards: NDArray[np.int8]
+    starts: IntArray
+
+
+_T = TypeVar("_T")
+_THREADS: ContextVar[ThreadPoolExecutor | None] = ContextVar("_THREADS", default=None)
+
+
+@contextmanager
+def sweeping_threads(n: int) -> Iterator[None]:
+    """Sweep on so many threads meanwhile."""
+    if n == 1:
+        yield
+        return
+    with ThreadPoolExecutor(n, thread_name_prefix="bdes-fit") as threads:
+        token = _THREADS.set(threads)
+        try:
+            yield
+        finally:
+            _THREADS.reset(token)
+
+
+def log_likelihood_of_log(log: Log, at: Instance) -> float:
+    """Return the log-likelihood of a log."""
+
+    def one(block: Rows) -> float:
+        return sweep_log_likelihood(*block, at.r, at.b, at.lam, at.q0, at.q0)[0]
+
+    return sum(_of_blocks(log, one))
+
+
+def likelihood_of_log(log: Log, at: Instance) -> Likelihood:
+    """Return log-likelihood, score and information of a log."""
+
+    def one(block: Rows) -> Likelihood:
+        return sweep_likelihood(*block, at.r, at.b, at.lam, at.q0)
+
+    first, *others = _of_blocks(log, one)
+    value, score, information = first
+    for other in others:
+        value += other.value
+        score += other.score
+        information += other.information
+    return Likelihood(value, score, information)
+
+
+def user_blocks(starts: IntArray, n_rows: int) -> IntArray:
+    """Return the users at which blocks begin, and one past the last user."""
+    ends = np.append(starts[1:], n_rows)
+    block = (ends - 1) // BLOCK_ROWS
+    return np.concatenate([[0], np.flatnonzero(np.diff(block)) + 1, [starts.size]])
+
+
+def _of_blocks(log: Log, sweep: Callable[[Rows], _T]) -> list[_T]:
+    if log.n_rows <= BLOCK_ROWS or log.n_sequences == 1:
+        return [sweep(Rows(log.arms, log.rewards, log.starts))]
+    users = user_blocks(log.starts, log.n_rows)
+    firsts = np.append(log.starts, log.n_rows)
+    parts = [
+        (int(firsts[begin]), int(firsts[end]), log.starts[begin:end])
+        for begin, end in zip(users[:-1].tolist(), users[1:].tolist(), strict=True)
+    ]
+
+    def one(part: tuple[int, int, IntArray]) -> _T:
+        first, end, starts = part
+        return sweep(Rows(log.arms[first:end], log.rewards[first:end], starts - first))
+
+    threads = _THREADS.get()
+    return list(map(one, parts) if threads is None else threads.map(one, parts))
