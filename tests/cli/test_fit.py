@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 from unittest import mock
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -214,3 +215,32 @@ def test_a_file_in_another_scale_is_planned(tmp_path: Path) -> None:
 )
 def test_a_wrong_request_exits_2(folder: Path, arguments: tuple[str, ...], message: str) -> None:
     assert message in fails("fit", *arguments, cwd=folder)
+
+
+def test_bad_rows_are_told_on_standard_error(folder: Path, tmp_path: Path) -> None:
+    text = (folder / "log.csv").read_text()
+    bad = 'x\x1b[31m,u,calm,1\n40,0,"",1\n41,0,calm,maybe\n'
+    (tmp_path / "log.csv").write_text(text + bad)
+    done = command("fit", "log.csv", *FLAGS, cwd=tmp_path)
+    assert done.returncode == 0
+    told = [
+        "bad rows: 1 row left out; the first is log.csv, line 8002: order 'x\\x1b[31m' is no",
+        "bad rows: 1 row left out; the first is log.csv, line 8003: has no value in column 'ad'",
+        "bad rows: 1 row reward taken as not known; the first is log.csv, line 8004: a reward is",
+    ]
+    lines = done.stderr.splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith(start) for line, start in zip(lines, told, strict=True))
+    assert "8,001 in 200 sequences, 1 reward not known" in done.stdout
+    assert "line 8002: order" in fails("fit", "log.csv", *FLAGS, "--strict", cwd=tmp_path)
+
+
+def test_fit_of_a_database_is_the_same(folder: Path, tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "shop.db")) as connection:
+        connection.execute("CREATE TABLE shown AS FROM read_csv(?)", [str(folder / "log.csv")])
+    query = ("--query", "SELECT * FROM shown ORDER BY random()")
+    shown = command("fit", "shop.db", *FLAGS, "--strict", *query, cwd=tmp_path).stdout
+    lines = (folder / "stdout").read_text().splitlines()
+    for line in lines:  # users come in another order: sums are rounded in another way
+        if line.startswith(("rows", "calm", "loud")):
+            assert line in shown

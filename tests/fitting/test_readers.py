@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import bdes_framework as bdes
-from bdes_framework.fitting import csv_rows, log_sources
+from bdes_framework.fitting import csv_rows, log_database, log_sources
 
 COLUMNS = bdes.Columns(arm="ad", reward="click", user="user", order="time")
 HEAD = "user,time,ad,click\n"
@@ -547,3 +547,39 @@ def test_without_duckdb_only_sorted_csv_is_read(
     shutil.copy(write(tmp_path, b"PAR1"), tmp_path / "log.parquet")
     with pytest.raises(bdes.InvalidValueError, match=f"log.parquet needs DuckDB.*{hint}"):
         bdes.read_log(tmp_path / "log.parquet", COLUMNS)
+
+
+@pytest.mark.parametrize("at", [0.01, 0.5, 0.9])
+def test_an_interrupted_reading_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: float
+) -> None:
+    def interrupt(done: float) -> None:
+        if done >= at:
+            raise KeyboardInterrupt
+
+    (tmp_path / "private").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "private"))
+    with pytest.raises(KeyboardInterrupt):
+        read(tmp_path, HEAD + MANY, on_progress=interrupt)
+    assert not list((tmp_path / "private").iterdir())
+    assert read(tmp_path, HEAD + MANY).n_rows == 1000
+
+
+def test_a_log_larger_than_the_memory_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_database, "_MEMORY", 32 << 20)
+    file = tmp_path / "log.parquet"
+    table = (
+        "SELECT hash(i) % 5000 AS user, i AS time, 'a' || i % 3 AS ad, i % 2 AS click, "
+        "0.5 AS p FROM range(500000) AS t (i)"
+    )
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY ({table}) TO '{file}' (FORMAT parquet)")
+        ((first,),) = connection.execute("SELECT hash(0) % 5000").fetchall()
+        query = f"SELECT i % 3 FROM range(500000) AS t (i) WHERE hash(i) % 5000 = {first}"
+        expected = [arm for (arm,) in connection.execute(query).fetchall()]
+    columns = bdes.Columns("ad", "click", "user", "time", "p")
+    log = bdes.read_log(file, columns)
+    assert (log.n_rows, log.n_sequences) == (500_000, 5000)
+    assert log.arms[: log.starts[1]].tolist() == expected
