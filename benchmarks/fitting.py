@@ -145,10 +145,11 @@ def memory_rows() -> list[Row]:
 
 
 if __name__ == "__main__":
-<<<<<<< HEAD
     run_benchmark(
-        "Fitting logs (one process, one core)", sweep_rows, fit_rows, read_rows, memory_rows
+        "Fitting logs (one process)",
+        sweep_rows,
+        fit_rows,
+        randomisation_rows,
+        read_rows,
+        memory_rows,
     )
-=======
-    run_benchmark("Fitting logs (one process)", sweep_rows, read_rows, fit_rows, randomisation_rows)
->>>>>>> matters
