@@ -225,7 +225,7 @@ def test_bad_rows_are_told_on_standard_error(folder: Path, tmp_path: Path) -> No
     told = [
         "bad rows: 1 row left out; the first is log.csv, line 8002: order 'x\\x1b[31m' is no",
         "bad rows: 1 row left out; the first is log.csv, line 8003: has no value in column 'ad'",
-        "bad rows: 1 row reward taken as not known; the first is log.csv, line 8004: a reward is",
+        "bad rows: 1 row kept with an unknown reward; the first is log.csv, line 8004: a reward is",
     ]
     lines = done.stderr.splitlines()
     assert len(lines) == 3
