@@ -23,6 +23,7 @@ from bdes_framework.cli.options import (
     write_data,
 )
 from bdes_framework.cli.progress import progress
+from bdes_framework.cli.signals import signals_stop
 from bdes_framework.experiment.arms import fitted_arms, write_arms
 from bdes_framework.fitting.fit import fit as fit_log
 from bdes_framework.fitting.log import Log
@@ -83,7 +84,7 @@ def fit(
         _check_out(out)
     rate, state, named = _rate(lam, lam_deviation), _state(q0), Columns(**columns)
     unused, bad = list[str](), list[BadRows]()
-    with progress() as shown:
+    with signals_stop(), progress() as shown:
         shown.begin("reading", 100)
         rows = read_log(
             sys.stdin.buffer if log == "-" else log,
