@@ -69,7 +69,11 @@ docs: install
 # Lines inside compiled loops cannot be traced: their tests run again, interpreted.
 INTERPRETED := tests/model tests/simulation tests/plugins/noise tests/fitting/test_likelihood.py \
   tests/plugins/planners/test_exact.py tests/plugins/planners/test_blocks.py \
-  tests/plugins/policies/test_fused.py
+  tests/plugins/policies/test_fused.py \
+  tests/fitting/test_drift.py::test_unknown_rewards_move_the_drift_on \
+  tests/fitting/test_multiplier.py::test_score_is_the_gradient \
+  tests/fitting/test_randomisation.py::test_statistic_is_the_score_by_regression \
+  tests/fitting/test_randomisation.py::test_arms_are_permuted_within_blocks
 
 coverage: install
 	rm -f .coverage .coverage.*

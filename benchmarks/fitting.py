@@ -149,7 +149,7 @@ if __name__ == "__main__":
         "Fitting logs (one process)",
         sweep_rows,
         fit_rows,
+        randomisation_rows,
         read_rows,
         memory_rows,
-        randomisation_rows,
     )

@@ -21,6 +21,7 @@ from bdes_framework._internal.text import (
     quoted,
 )
 from bdes_framework._version import __version__
+from bdes_framework.cli.signals import exit_code
 from bdes_framework.errors import BdesError
 
 if TYPE_CHECKING:
@@ -177,9 +178,9 @@ def _status() -> int:
     except BdesError as error:
         click.echo(f"bdes: error: {printable(str(error))}", err=True)
         return 2
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as stop:
         click.echo("bdes: stopped", err=True)
-        return 130
+        return exit_code(stop)
     return 0
 
 

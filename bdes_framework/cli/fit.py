@@ -37,6 +37,7 @@ from bdes_framework.cli.options import (
 )
 from bdes_framework.cli.progress import progress
 from bdes_framework.cli.report import need_charts
+from bdes_framework.cli.signals import signals_stop
 from bdes_framework.experiment.arms import write_arms
 from bdes_framework.experiment.fit_file import fitted_arms
 from bdes_framework.fitting.fit import Users
@@ -132,7 +133,7 @@ def fit(
     wanted = PlanRequest(**{name: others.pop(name) for name in PLAN_OPTIONS})
     rate, state, named = _rate(lam, lam_deviation), _state(q0), Columns(**others)
     unused, bad = list[str](), list[BadRows]()
-    with progress() as shown:
+    with signals_stop(), progress() as shown:
         shown.begin("reading", 100)
         rows = read_log(
             sys.stdin.buffer if log == "-" else log,

@@ -126,7 +126,10 @@ def _plan_table(
         shown.begin(f"planning for users who may leave, {counted(instance.n_arms, 'arm')}")
         table = plan_for_leavers(load_plugins(), instance, continuation, ref)
         table = evolve(table, names=tuple(names))
-    worth = lift(posterior or KnownArms(instance, table.names), table)
+    if posterior is None:
+        worth = lift(KnownArms(instance, table.names), table, n_draws=1)
+    else:
+        worth = lift(posterior, table)
     if as_json:
         write_data(json_text(table.as_json() | {"lift": worth.as_json()}))
     else:

@@ -1,14 +1,12 @@
 """``bdes run``, ``bdes check``: run an experiment, or only check its file."""
 
 import os
-import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
+from contextlib import nullcontext, redirect_stdout, suppress
 from pathlib import Path
-from types import FrameType
 
 import click
 from rich.text import Text
@@ -19,6 +17,7 @@ from bdes_framework.cli.options import AS_JSON, PATH, echo, output, print_facts
 from bdes_framework.cli.progress import Progress, progress
 from bdes_framework.cli.report import need_charts, write_report
 from bdes_framework.cli.show import show_run
+from bdes_framework.cli.signals import exit_code, signals_stop
 from bdes_framework.experiment.cell import Cell, CellResult, Part
 from bdes_framework.experiment.file import Experiment, load_experiment
 from bdes_framework.experiment.replay import (
@@ -111,7 +110,7 @@ def run(
             chosen = {**table, "workers": workers}
         playing = _Playing(shown, experiment, chosen, verbose=verbose)
         try:
-            with _signals_stop():
+            with signals_stop():
                 finished = run_experiment(
                     experiment,
                     out=folder,
@@ -130,7 +129,7 @@ def run(
             with suppress(OSError):  # of a terminal that hung up
                 echo(f"\nbdes: stopped; finished cells are in {folder}", err=True)
                 echo("run the same command to go on", err=True)
-            sys.exit(128 + (stop.number if isinstance(stop, _Stopped) else signal.SIGINT))
+            sys.exit(exit_code(stop))
     for line in playing.summary() if verbose else ():
         echo(line, err=True)
     with finished:
@@ -183,31 +182,6 @@ def _step(experiment: Experiment) -> Step:
 
 def _place(cell: Cell) -> tuple[str, str, int, int]:
     return cell.environment.label, cell.policy.label, cell.horizon, cell.replication
-
-
-class _Stopped(KeyboardInterrupt):
-    """A signal that asks the run to stop, as Ctrl-C does."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
-@contextmanager
-def _signals_stop() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP stop the run, unless they are ignored, as under nohup."""
-    numbers = [signal.SIGTERM, signal.SIGHUP]
-    ours = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
-    for number in ours:
-        signal.signal(number, _stop)
-    try:
-        yield
-    finally:
-        for number in ours:
-            signal.signal(number, signal.SIG_DFL)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise _Stopped(number)
 
 
 def _rounded(number: float) -> str:

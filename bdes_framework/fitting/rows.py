@@ -103,7 +103,7 @@ class BadRows:
     place: int = 0
 
     def __str__(self) -> str:
-        what = "left out" if self.dropped else "reward taken as not known"
+        what = "left out" if self.dropped else "kept with an unknown reward"
         return f"{counted(self.n, 'row')} {what}; the first is {self.where}: {self.problem}"
 
 
@@ -134,10 +134,13 @@ def check_bad_rows(kinds: Iterable[BadRows], n_rows: int, strict: bool) -> list[
     found = sorted(kinds, key=lambda kind: kind.place)
     n_bad = sum(kind.n for kind in found)
     if found and (strict or n_bad > MAX_BAD_SHARE * n_rows):
-        first = found[0]
-        more = f" (of {n_bad:,} bad rows, in {n_rows:,})" if n_bad > 1 else ""
-        if len(found) > 1:
-            more += "".join(f"; {kind}" for kind in found[1:])
+        first, *others = found
+        more = ""
+        if n_bad > 1:
+            limit = "" if strict else f", and at most {MAX_BAD_SHARE:.0%} may be"
+            more = f" (of {n_bad:,} bad rows, in {n_rows:,}{limit})"
+        for kind in others:
+            more += f"; {counted(kind.n, 'row')} from {kind.where} on: {kind.problem}"
         raise InvalidValueError(f"{first.where}: {first.problem}{more}")
     return found
 

@@ -115,6 +115,8 @@ class _Checks:
                 continue
             if len(of_value) > MAX_LOG_ARMS:
                 raise InvalidValueError(f"{self._where(first)}: {too_many_arms(column)}")
+        if len(values) == _MAX_VALUES:  # most of them no names: the others were not looked at
+            raise InvalidValueError(f"{self._database.name}: {too_many_arms(column)}")
         self._collect(values, lambda value: arm_name(value, column))
         numbers, names = numbered_names(list(dict.fromkeys(of_value.values())))
         self._code("arm", {first: numbers[name] for first, name in of_value.items()})

@@ -169,8 +169,8 @@ class Lift:
                 yield one.title, other, plan, "it earns nothing", ""
             else:
                 low, high = (f"{100 * end:+.1f}" for end in (one.lift.low, one.lift.high))
-                known = one.samples.size == 1
-                interval = "" if known else f"{low} to {high} %"
+                certain = one.lift.low == one.lift.high
+                interval = "" if certain else f"{low} to {high} %"
                 yield one.title, other, plan, f"{100 * one.lift.mean:+.1f} %", interval
 
     def as_json(self) -> dict[str, object]:

@@ -3,7 +3,10 @@
 import csv
 import json
 import os
+import signal
 import subprocess
+import sys
+import time
 import tomllib
 from pathlib import Path
 from unittest import mock
@@ -226,7 +229,7 @@ def test_bad_rows_are_told_on_standard_error(folder: Path, tmp_path: Path) -> No
     told = [
         "bad rows: 1 row left out; the first is log.csv, line 8002: order 'x\\x1b[31m' is no",
         "bad rows: 1 row left out; the first is log.csv, line 8003: has no value in column 'ad'",
-        "bad rows: 1 row reward taken as not known; the first is log.csv, line 8004: a reward is",
+        "bad rows: 1 row kept with an unknown reward; the first is log.csv, line 8004: a reward is",
     ]
     lines = done.stderr.splitlines()
     assert len(lines) == 3
@@ -244,3 +247,22 @@ def test_fit_of_a_database_is_the_same(folder: Path, tmp_path: Path) -> None:
     for line in lines:  # users come in another order: sums are rounded in another way
         if line.startswith(("rows", "calm", "loud")):
             assert line in shown
+
+
+def test_a_signal_leaves_no_temporary_files(tmp_path: Path) -> None:
+    main = "from bdes_framework.cli import main; main()"
+    command = [sys.executable, "-c", main, "fit", "-"]
+    settings = os.environ | {"TMPDIR": str(tmp_path)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=settings, stdin=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"arm,reward\n" * 100_000)
+        process.stdin.flush()
+        until = time.monotonic() + 60
+        while not list(tmp_path.glob("bdes-log-*")) and time.monotonic() < until:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert b"stopped" in errors
+    assert not list(tmp_path.iterdir())

@@ -20,13 +20,14 @@ NAMES = ('loud "ad" \\', "calm [red]\x1b]")
 FLAGS = ("--user", "who", "--arm", "ad", "--reward", "click", "--permutations", "60")
 
 
-def write_log(file: Path, log: bdes.Log) -> None:
+def write_log(file: Path, log: bdes.Log, chances: bdes.FloatArray | None = None) -> None:
     users = np.repeat(np.arange(log.n_sequences), np.diff(log.starts, append=log.n_rows))
     with file.open("w", newline="", encoding="utf-8") as opened:
         writer = csv.writer(opened)
-        writer.writerow(("who", "ad", "click"))
-        for user, arm, reward in zip(users, log.arms, log.rewards, strict=True):
-            writer.writerow((user, NAMES[arm], reward))
+        columns = [users, [NAMES[arm] for arm in log.arms], log.rewards]
+        columns += [] if chances is None else [chances]
+        writer.writerow(("who", "ad", "click", "chance")[: len(columns)])
+        writer.writerows(zip(*columns, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +167,18 @@ def test_propensities_check_the_plan() -> None:
     advice = advise(plugins, Verdict(fit, None), rare, horizon=10)
     assert advice.check is None
     assert "30 are needed to check it" in advice.unchecked
+
+
+def test_propensities_of_a_column_check_the_plan(tmp_path: Path) -> None:
+    log = simulated_log(ADS, users=300, rows=6, run=1, seed=3)
+    write_log(tmp_path / "log.csv", log, chances=np.full(log.n_rows, 0.5))
+    flags = (*FLAGS, "--propensity", "chance", "--plan", "-T", "6", "--plan-anyway")
+    shown = prints("fit", "log.csv", *flags, cwd=tmp_path)
+    (line,) = [line for line in shown.splitlines() if line.startswith("checked by propensities")]
+    assert re.fullmatch(r".* on the first \d visits: \d+ effective users of 300", line)
+    assert "doubly robust" in shown
+    content = json.loads(prints("fit", "log.csv", *flags, "--json", cwd=tmp_path))
+    assert content["off_policy"]["users"] == 300
 
 
 def test_worth_is_said_as_surely_as_it_is_known() -> None:

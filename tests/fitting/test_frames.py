@@ -108,7 +108,7 @@ def test_frames_say_the_same_as_csv(make: MakeFrame, tmp_path: Path) -> None:
 
 def test_a_few_bad_rows_are_a_warning(make: MakeFrame) -> None:
     frame = make({"arm": ["a"] * 200, "reward": ["1"] * 199 + ["x"]})
-    with pytest.warns(UserWarning, match="1 row reward taken as not known; .* frame, row 199"):
+    with pytest.warns(UserWarning, match="1 row kept with an unknown reward; .* frame, row 199"):
         assert bdes.Log.from_frame(frame).n_unknown == 1
     with pytest.raises(bdes.InvalidValueError, match=r"^frame, row 199: a reward is 0 or 1"):
         bdes.Log.from_frame(frame, strict=True)

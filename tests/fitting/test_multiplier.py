@@ -59,9 +59,11 @@ def test_means_saturate_smoothly(mean: float) -> None:
 
 
 def test_score_is_the_gradient() -> None:
-    log = spread_log(users=40, rows=50, spread=0.3, seed=2)
+    log = spread_log(users=20, rows=30, spread=0.3, seed=2)
     coordinates = coordinates_of(log)
-    theta = np.append(bdes.fit(log).centre, np.log(0.25))
+    at = coordinates.coordinates(truth_of(bdes.Instance([0.45, 0.25, 0.2], [0.3, 0.5, 0.9], 0.15)))
+    assert at is not None
+    theta = np.append(at, np.log(0.25))
     found = multiplier._point_at(log, coordinates, theta).slope
     for place in range(theta.size):
         step = np.zeros(theta.size)

@@ -253,6 +253,10 @@ def test_kinds_of_bad_rows_are_told_in_order(tmp_path: Path) -> None:
             "line 1002: over 1,000 arms, .* is 'ad' the arm's column",
         ),
         ("".join(f"u,{i},a,{i}\n" for i in range(10_001)), "is 'click' the reward's column"),
+        (
+            "".join(f"u,{i},{'x' * 201}{i},1\n" for i in range(10_001)),
+            "over 1,000 arms, .* is 'ad' the arm's column",
+        ),
         ('u,1,"a,1\nu,2,b,1\n' + MANY, "line 2: is not CSV: a quote is not closed"),
         ("", "has no rows"),
     ],

@@ -10,7 +10,7 @@ from tests.support.fused import digest
 
 
 def main() -> None:
-    """Play every fused policy and ``posterior``, plan with every planner, and fit a log."""
+    """Play every fused policy and ``posterior``, plan with every planner, fit and test a log."""
     digest()
     plugins = bdes.load_plugins()
     instance = bdes.Instance([0.9, 0.3, 0.5], [0.1, 1.0, 0.5], 0.3)
@@ -27,7 +27,10 @@ def main() -> None:
     bdes.simulate_crowd(crowd, greedy, 600)
     assert trace.arms is not None
     assert trace.rewards is not None
-    bdes.fit(bdes.Log(trace.arms, trace.rewards, np.array([0])))
+    log = bdes.Log(trace.arms, trace.rewards, np.arange(0, 600, 30))
+    bdes.fit(log, users="multiplier")
+    bdes.fit(log, users="clustered")
+    bdes.randomisation_test(log, permutations=1)
 
 
 if __name__ == "__main__":

@@ -117,8 +117,17 @@ def check_it(plugins: bdes.Plugins) -> None:
     assert_type(kit.policy_checks(EtcConfig()), tuple[kit.Check, ...])
 
 
-def misuse(plugins: bdes.Plugins, problem: bdes.Problem) -> None:
+def lift_it(plugins: bdes.Plugins, found: bdes.Fit, log: bdes.Log) -> None:
+    """Value a plan."""
+    table = bdes.plan_for_leavers(plugins, found.instance, bdes.estimate_continuation(log))
+    assert_type(bdes.lift(found, table, log).over("today").lift, bdes.Forecast | None)
+    assert_type(bdes.check_off_policy(found, table, log).doubly_robust, bdes.Forecast)
+
+
+def misuse(plugins: bdes.Plugins, problem: bdes.Problem, found: bdes.Fit) -> None:
     """Each line is rejected."""
+    bdes.lift(found, [0, 1])  # error: arg-type
+    bdes.lift(plugins, bdes.Schedule.of([0]))  # error: arg-type
     plugins.policy("etc", seed=2)  # error: call-arg
     plugins.policy("etc", problem)  # error: call-arg
     plugins.policy(3, problem, seed=2)  # error: arg-type
