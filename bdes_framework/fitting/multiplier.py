@@ -5,11 +5,11 @@ normal with deviation sigma and f has the mean 1, so that r means what it meant:
 average over users.
 The likelihood of a user is an integral over f, taken by Gauss-Hermite quadrature around its
 highest point (adaptive; of nine nodes it is exact to many digits). Its gradient is the
-expected gradient under the user's posterior of f.
+expected gradient under the user's posterior of f; the information is the sum of the products of
+users' gradients, which covered better than measured curvature where users were few.
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +41,6 @@ _DEVIATION = 2.0
 cases."""
 _MAX_MOVE = 2.0
 _RULES = ScoringRules(max_steps=60, tolerance=1e-5)
-_DIFFERENCE = 1e-4
 
 
 class MultiplierFit(NamedTuple):
@@ -73,7 +72,7 @@ def fit_multiplier(log: Log, coordinates: Coordinates, mode: PosteriorPoint) -> 
 
     start = evaluate(np.append(mode.theta, np.log(_START)))
     found = fisher_scoring(start, evaluate, move, _RULES)
-    precision = _curvature(found.theta, evaluate)
+    precision = found.precision
     variance = float(np.linalg.pinv(precision, hermitian=True)[-1, -1])
     # Where the spread is next to 0 its logarithm has no bottom: no surer than the prior.
     error = np.sqrt(variance) if 0 < variance < _DEVIATION**2 else _DEVIATION
@@ -122,18 +121,6 @@ def _point_at(log: Log, coordinates: Coordinates, theta: FloatArray) -> Posterio
         precision=information + np.diag(prior_precision),
         information=information,
     )
-
-
-def _curvature(theta: FloatArray, evaluate: Callable[[FloatArray], PosteriorPoint]) -> FloatArray:
-    """Return minus the second derivatives of the objective, from differences of its score."""
-    found = np.empty((theta.size, theta.size))
-    for place in range(theta.size):
-        step = np.zeros(theta.size)
-        step[place] = _DIFFERENCE
-        change = evaluate(theta + step).score - evaluate(theta - step).score
-        found[place] = -change / (2 * _DIFFERENCE)
-    symmetric: FloatArray = (found + found.T) / 2
-    return symmetric
 
 
 @compiled
