@@ -311,7 +311,9 @@ def sweep_information(
             product *= mu if y == 1.0 else 1.0 - mu
         elif y > 0.0:
             total += _of_fraction(mu, y)
-        weight = 1.0 / (mu * (1.0 - mu)) if y >= 0.0 else 0.0
+        weight = 1.0 / (mu * (1.0 - mu))
+        if y < 0.0:
+            weight = 0.0
         pull = (y - mu) * weight
         of_r[arm] += pull * q
         rr[arm] += weight * q * q

@@ -205,12 +205,13 @@ def failures(rows: list[Row]) -> list[str]:
             if mean > MOST_LOST or worst > MOST_LOST_ONCE:
                 found.append(f"lam = {lam:g}, {lifetimes}: {mean:.4f}, at worst {worst:.4f}")
         plain = chosen(rows, "main", lam=lam, lifetimes="geometric")
-        growth = chosen(rows, "growth", lam=lam)
-        slope = slope_with_interval(growth[0].marks, np.array([row.regret_at for row in growth]))[0]
-        if slope > MOST_SLOPE:
-            found.append(f"lam = {lam:g}: slope {slope:.2f}")
+        if growth := chosen(rows, "growth", lam=lam):
+            regret = np.array([row.regret_at for row in growth])
+            if (slope := slope_with_interval(growth[0].marks, regret)[0]) > MOST_SLOPE:
+                found.append(f"lam = {lam:g}: slope {slope:.2f}")
         for part, most in (("delays", MOST_FOR_DELAYS), ("warm", MOST_AFTER_WARM_START)):
-            if (times := ratio(chosen(rows, part, lam=lam), plain)) > most:
+            these = chosen(rows, part, lam=lam)
+            if these and (times := ratio(these, plain)) > most:
                 found.append(f"lam = {lam:g}, {part}: {times:.2f} times the regret")
         for way in ("each", "pooled") if lam >= RATES[1] else ():
             name, theirs = best_copies(rows, way, lam)
