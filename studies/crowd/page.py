@@ -138,7 +138,7 @@ def larger_table(rows: list[Row]) -> str:
                 line = {"": what, "lam": f"{lam:g}", "instances": str(len(these))}
                 for family in FAMILIES:
                     losses = [row.loss for row in these if row.game.family == family]
-                    line[family] = f"{100 * np.mean(losses):.2f}"
+                    line[family] = f"{100 * np.mean(losses):.2f}" if losses else ""
                 lines.append(line)
     return table(lines)
 
@@ -191,8 +191,21 @@ def text_of(rows: list[Row]) -> str:
                 " stands beside it, and what the ratio is without it."
             ),
             change_table(rows),
+            _asked(rows),
         ]
     )
+
+
+def _asked(rows: list[Row]) -> str:
+    """Return what was asked for, and what of it does not hold."""
+    asked = (
+        f"Asked for: at most {100 * MOST_LOST:g} % lost at every rate, and {100 * MOST_LOST_ONCE:g}"
+        f" % in any run; a slope of at most {MOST_SLOPE:g}; at least {LEAST_ADVANTAGE:g} times less"
+        f" regret than copies for lam of at least 0.1; at most {MOST_FOR_DELAYS:g} times the regret"
+        f" with late and lost rewards, and {MOST_AFTER_WARM_START:g} times after a warm start."
+    )
+    missed = [f"- {each}" for each in failures(rows)]
+    return "\n".join([f"{asked} What does not hold:", "", *missed] if missed else [asked])
 
 
 def failures(rows: list[Row]) -> list[str]:
