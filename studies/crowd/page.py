@@ -138,7 +138,7 @@ def larger_table(rows: list[Row]) -> str:
                 line = {"": what, "lam": f"{lam:g}", "instances": str(len(these))}
                 for family in FAMILIES:
                     losses = [row.loss for row in these if row.game.family == family]
-                    line[family] = f"{100 * np.mean(losses):.2f}"
+                    line[family] = f"{100 * np.mean(losses):.2f}" if losses else ""
                 lines.append(line)
     return table(lines)
 
@@ -191,8 +191,21 @@ def text_of(rows: list[Row]) -> str:
                 " stands beside it, and what the ratio is without it."
             ),
             change_table(rows),
+            _asked(rows),
         ]
     )
+
+
+def _asked(rows: list[Row]) -> str:
+    """Return what was asked for, and what of it does not hold."""
+    asked = (
+        f"Asked for: at most {100 * MOST_LOST:g} % lost at every rate, and {100 * MOST_LOST_ONCE:g}"
+        f" % in any run; a slope of at most {MOST_SLOPE:g}; at least {LEAST_ADVANTAGE:g} times less"
+        f" regret than copies for lam of at least 0.1; at most {MOST_FOR_DELAYS:g} times the regret"
+        f" with late and lost rewards, and {MOST_AFTER_WARM_START:g} times after a warm start."
+    )
+    missed = [f"- {each}" for each in failures(rows)]
+    return "\n".join([f"{asked} What does not hold:", "", *missed] if missed else [asked])
 
 
 def failures(rows: list[Row]) -> list[str]:
@@ -205,12 +218,13 @@ def failures(rows: list[Row]) -> list[str]:
             if mean > MOST_LOST or worst > MOST_LOST_ONCE:
                 found.append(f"lam = {lam:g}, {lifetimes}: {mean:.4f}, at worst {worst:.4f}")
         plain = chosen(rows, "main", lam=lam, lifetimes="geometric")
-        growth = chosen(rows, "growth", lam=lam)
-        slope = slope_with_interval(growth[0].marks, np.array([row.regret_at for row in growth]))[0]
-        if slope > MOST_SLOPE:
-            found.append(f"lam = {lam:g}: slope {slope:.2f}")
+        if growth := chosen(rows, "growth", lam=lam):
+            regret = np.array([row.regret_at for row in growth])
+            if (slope := slope_with_interval(growth[0].marks, regret)[0]) > MOST_SLOPE:
+                found.append(f"lam = {lam:g}: slope {slope:.2f}")
         for part, most in (("delays", MOST_FOR_DELAYS), ("warm", MOST_AFTER_WARM_START)):
-            if (times := ratio(chosen(rows, part, lam=lam), plain)) > most:
+            these = chosen(rows, part, lam=lam)
+            if these and (times := ratio(these, plain)) > most:
                 found.append(f"lam = {lam:g}, {part}: {times:.2f} times the regret")
         for way in ("each", "pooled") if lam >= RATES[1] else ():
             name, theirs = best_copies(rows, way, lam)

@@ -224,3 +224,43 @@ def test_a_state_of_other_arms_is_rejected() -> None:
     instance, arms, rewards = a_log(3, 10, 0.2)
     with pytest.raises(bdes.InvalidValueError, match=r"must come from fresh_state\(3, q0\)"):
         bdes.likelihood_of(instance, arms, rewards, state=bdes.fresh_state(2, 1.0))
+
+
+def test_rewards_below_zero_are_not_known() -> None:
+    """Their pulls move the state; value and score are those of the other rows' factors alone."""
+    rng = np.random.default_rng(3)
+    arms, rewards = rng.integers(3, size=60), rng.integers(2, size=60).astype(np.float32)
+    rewards[::7], rewards[rng.random(60) < 0.3] = 0.25, -1.0
+    at = np.array([0.9, 0.3, 0.5, 0.1, 1.0, 0.6, 0.3, 0.8])
+    starts = np.array([20, 45])
+
+    def plain(point: FloatArray) -> float:
+        r, b, (lam, q0) = point[:3], point[3:6], point[6:]
+        total, q = 0.0, q0
+        for t, (arm, y) in enumerate(zip(arms, rewards.tolist(), strict=True)):
+            q = q0 if t in starts else q
+            if y >= 0:
+                total += y * np.log(r[arm] * q) + (1 - y) * np.log(1 - r[arm] * q)
+            q = q + lam * (b[arm] - q)
+        return float(total)
+
+    r, b, (lam, q0) = at[:3].copy(), at[3:6].copy(), at[6:].tolist()
+    found = bdes.sweep_likelihood(arms, rewards, starts, r, b, lam, q0)
+    value, _ = bdes.sweep_log_likelihood(arms, rewards, starts, r, b, lam, q0, q0)
+    assert found.value == pytest.approx(plain(at), rel=1e-12)
+    assert value == pytest.approx(found.value, rel=1e-12)
+    steps = 1e-6 * np.eye(8)
+    slopes = [(plain(at + step) - plain(at - step)) / 2e-6 for step in steps]
+    np.testing.assert_allclose(found.score, slopes, rtol=1e-5, atol=1e-5)
+    known = bdes.sweep_likelihood(
+        arms[:1], np.maximum(rewards[:1], 0), starts[:0], r, b, lam, q0
+    ).information
+    unknown = bdes.sweep_likelihood(arms[:1], -np.ones(1), starts[:0], r, b, lam, q0).information
+    assert known.any()
+    assert not unknown.any()
+    totals, q = np.empty(1), np.full(1, q0)
+    bdes.sweep_log_likelihoods(
+        arms[:20], rewards[:20], r[:, None], b[:, None], np.full(1, lam), q, totals
+    )
+    alone, _ = bdes.sweep_log_likelihood(arms[:20], rewards[:20], starts[:0], r, b, lam, q0, q0)
+    assert totals[0] == pytest.approx(alone, rel=1e-12)

@@ -10,7 +10,19 @@ WINDOW = 1 << 20
 two, as every ring's size is: then a remainder is a mask."""
 
 _CLOSED = -1
-_NOT_ASKED, _TOLD_TWICE, _NO_REWARD = -1, -2, -3
+NOT_ASKED, TOLD_TWICE, NO_REWARD = -1, -2, -3
+"""What may be wrong with visits and rewards that are told."""
+
+
+def reject(wrong: int, visits: IntArray, n_asked: int) -> None:
+    """Raise InvalidValueError if something was wrong with visits that were told."""
+    if wrong == NOT_ASKED:
+        visit = visits[(visits < 0) | (visits >= n_asked)][0]
+        raise InvalidValueError(f"visit {visit} was not asked for: there were {n_asked}")
+    if wrong == TOLD_TWICE:
+        raise InvalidValueError("a visit was told twice")
+    if wrong == NO_REWARD:
+        raise InvalidValueError("rewards must lie in [0, 1]")
 
 
 @compiled
@@ -37,16 +49,16 @@ def _take(
     for v in range(visits.size):
         visit = visits[v]
         if not 0.0 <= rewards[v] <= 1.0:
-            wrong = _NO_REWARD
+            wrong = NO_REWARD
             break
         if visit < 0 or visit >= n:
-            wrong = _NOT_ASKED
+            wrong = NOT_ASKED
             break
         users[v] = _CLOSED
         if visit >= n - ring.shape[0]:
             place = visit & (ring.shape[0] - 1)
             if ring[place, 0] == _CLOSED:
-                wrong = _TOLD_TWICE
+                wrong = TOLD_TWICE
                 break
             users[v], arms[v] = ring[place, 0], ring[place, 1]
             ring[place, 0] = _CLOSED
@@ -109,13 +121,7 @@ class OpenVisits:
             raise InvalidValueError(f"got {visits.size} visits and {rewards.size} rewards")
         users, arms = np.empty_like(visits), np.empty_like(visits)
         closed = _take(self._ring, self._n, visits, rewards, users, arms)
-        if closed == _NOT_ASKED:
-            visit = visits[(visits < 0) | (visits >= self._n)][0]
-            raise InvalidValueError(f"visit {visit} was not asked for: there were {self._n}")
-        if closed == _TOLD_TWICE:
-            raise InvalidValueError("a visit was told twice")
-        if closed == _NO_REWARD:
-            raise InvalidValueError("rewards must lie in [0, 1]")
+        reject(closed, visits, self._n)
         self._n_open -= closed
         if closed < visits.size:
             recent = users != _CLOSED

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdes_framework import FloatArray, IntArray, InvalidValueError, compiled
+from bdes_policies.crowd.open_visits import NO_REWARD, NOT_ASKED, TOLD_TWICE, reject
 
 _UNKNOWN = -1.0
 """In the place of a reward that is not known: sweeps of the likelihood leave out its factor."""
-_NOT_ASKED, _TOLD_TWICE, _NO_REWARD = -1, -2, -3
 
 
 class VisitsByUser(NamedTuple):
@@ -31,11 +31,11 @@ def _note_rewards(known: NDArray[np.float32], visits: IntArray, rewards: FloatAr
     for v in range(visits.size):
         visit = visits[v]
         if not 0.0 <= rewards[v] <= 1.0:
-            wrong = _NO_REWARD
+            wrong = NO_REWARD
         elif visit < 0 or visit >= known.size:
-            wrong = _NOT_ASKED
+            wrong = NOT_ASKED
         elif known[visit] >= 0.0:
-            wrong = _TOLD_TWICE
+            wrong = TOLD_TWICE
         if wrong < 0:
             break
         known[visit] = rewards[v]
@@ -102,13 +102,7 @@ class VisitLog:
         if visits.shape != rewards.shape:
             raise InvalidValueError(f"got {visits.size} visits and {rewards.size} rewards")
         wrong = _note_rewards(self._rewards[: self.n_visits], visits, rewards)
-        if wrong == _NOT_ASKED:
-            visit = visits[(visits < 0) | (visits >= self.n_visits)][0]
-            raise InvalidValueError(f"visit {visit} was not asked for: there were {self.n_visits}")
-        if wrong == _TOLD_TWICE:
-            raise InvalidValueError("a visit was told twice")
-        if wrong == _NO_REWARD:
-            raise InvalidValueError("rewards must lie in [0, 1]")
+        reject(wrong, visits, self.n_visits)
         self.n_known += visits.size
 
     def by_user(self) -> VisitsByUser:
