@@ -76,6 +76,16 @@ def bdes_process(*arguments: str, **options: Any) -> subprocess.CompletedProcess
     return subprocess.run(command, capture_output=True, text=True, **options)
 
 
+_PROGRESS = re.compile(
+    r"(?m)^bdes: (compiling|loading|reading|fitting|testing|playing|planning|writing)\b.*\n"
+)
+
+
+def without_progress(printed: str) -> str:
+    """Return what a process printed without lines of progress, which slow machines print."""
+    return _PROGRESS.sub("", printed)
+
+
 def _leaves_engine_open(arguments: tuple[str, ...], folder: Path) -> bool:
     if arguments[:1] != ("run",) or {"--engine", "--workers", "--help"} & {*arguments}:
         return False

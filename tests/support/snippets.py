@@ -30,7 +30,7 @@ from types import ModuleType
 
 from attrs import frozen
 
-from tests.support.command import bdes
+from tests.support.command import bdes, without_progress
 
 NOT_RUN = (".", "git", "make", "mypy", "pip", "python", "python3", "source")
 """Commands that pages may show and no test here runs: they set a machine up, or (mypy, on the
@@ -185,7 +185,7 @@ class PageRun:
             encoding="utf-8",
             timeout=300,
         )
-        return done.returncode, done.stdout
+        return done.returncode, without_progress(done.stdout)
 
     def _settings(self) -> dict[str, str]:
         settings = {"COLUMNS": "120", "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
