@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import bdes_framework as bdes
-from tests.support.command import bdes as command, without_progress
+from tests.support.command import bdes as command
 from tests.support.command import bdes_process, fails, prints, without_progress
 from tests.support.logs import simulated_log
 
