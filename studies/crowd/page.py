@@ -151,7 +151,7 @@ def change_table(rows: list[Row]) -> str:
         for part, what in (("delays", "late and lost"), ("warm", "warm start")):
             these = chosen(rows, part, lam=lam)
             if these:
-                line["instances"] = str(len(these))
+                line[f"instances, {part}"] = str(len(these))
                 line[what] = f"{percent(by_seed(these, _loss))}, × {ratio(these, plain):.2f}"
             if these and part == "delays":
                 blind = sum(row.blind_regret for row in these) / sum(row.regret for row in these)
