@@ -5,8 +5,8 @@ moved, which what they were shown decides, and nothing else: so another process 
 A new model brings the states of all users after the visits that it has read; those made since are
 moved past with :meth:`Decider.move`. So a user takes two numbers, the state is exactly that of the
 recurrence, and no history is read here. (Discounted exposures at a few rates, which all models'
-states follow from, would take 720 bytes a user for 10 arms and 9 rates, and miss some states
-by 0.03; whoever fits a model reads the history all the same, ten times over.)
+states follow from, would take 720 bytes a user for 10 arms and 9 rates, and could miss a state by
+some hundredths; whoever fits a model reads the history all the same, ten times over.)
 """
 
 import numpy as np
