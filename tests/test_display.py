@@ -104,6 +104,7 @@ def test_what_our_plugins_build_has_a_short_repr(kind: bdes.Kind) -> None:
         "bernoulli": arms,
         "crowd": arms,
         "no-state": {"r": ADS.r},
+        "crowd-table": {"r": ADS.r, "b": ADS.b, "visits_per_user": 20},
         "each": {"policy": "ucb1"},
         "pooled": {"policy": "ucb1"},
         "fixed-schedule": {"cycle": list(range(3)) * 100},

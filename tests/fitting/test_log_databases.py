@@ -125,11 +125,11 @@ def test_the_database_is_shut_off(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address() -> Iterator[str]:
     if not BINARIES:
         pytest.skip("PostgreSQL is not installed")
     pytest.importorskip("psycopg")
-    with postgres(tmp_path_factory.mktemp("postgres")) as found:
+    with postgres() as found:
         yield found
 
 

@@ -42,7 +42,7 @@ def test_the_study_writes_page_and_figures(docs: Path) -> None:
         assert (docs / "img" / f"heartsteps-{name}.svg").read_text().startswith("<svg")
 
 
-def test_the_page_shows_what_was_measured() -> None:
+def test_the_page_on_heartsteps_has_its_figures() -> None:
     page = (REPOSITORY / "docs" / "heartsteps.md").read_text()
     written = page.partition(heartsteps.BEGIN)[2].partition(heartsteps.END)[0]
     assert "likelihood ratio 15.7 on 2" in written

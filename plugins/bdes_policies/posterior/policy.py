@@ -89,6 +89,9 @@ class PosteriorConfig:
         end: the square root of log(1 + left / (t + 4/lam)). The fewer the draws and the smaller
         this is, the likelier it is to settle on a wrong answer too early. While lam·t is below
         1, pay-offs are drawn as wide as they are, whatever this says.
+    prior : FitPrior | path | None
+        The file of a fit, as ``bdes fit --out`` writes it: what is known of the arms and of lam
+        before the first round. The fit's arms are the first; it must begin at the same state.
     """
 
     lam_prior: float | None = field(
