@@ -2,7 +2,8 @@
 
 All users share r, b and lam, and start at the same known state. So their pulls are one log of many
 sequences, whose likelihood is explicit, for every pull; and its scale is never in doubt, as it is
-with one audience whose first state is forgotten. Draws are normal in logits around the modes.
+with one audience whose first state is forgotten. Draws are normal around the modes, in logit r,
+in b and in log lam.
 """
 
 import math
