@@ -185,13 +185,22 @@ def _staged(role: str, heading: Heading, source: str = "") -> tuple[str, str]:
 
 
 def _rejected(database: LogDatabase, part: Part, before: int) -> list[BadRows]:
-    """Return the kinds of lines of a CSV file that DuckDB could not read."""
-    if part.rejects is None or part.form is None or part.path is None:
+    """Return the kinds of lines of a CSV file that DuckDB could not read.
+
+    Those of our own copy of a table are not passed over: nobody wrote them so.
+    """
+    if part.rejects is None:
         return []
     found = database.rows(
         "SELECT line, min(line_byte_position), min(error_type), min(error_message)"
         f" FROM {part.rejects} GROUP BY line ORDER BY line"
     )
+    if part.form is None or part.path is None:
+        if not found:
+            return []
+        line, _, kind, message = found[0]
+        problem = _NOT_CSV.get(kind, message)
+        raise InvalidValueError(f"{part.name}, row {line - 1}: cannot be kept: {problem}")
     kinds: dict[str, list[tuple[int, int, str, str]]] = {}
     for line, position, kind, message in found:
         shape = kind if kind in _NOT_CSV else "FIELDS"

@@ -337,17 +337,20 @@ def _of_cursor(name: str, records: Records, reading: Reading) -> CheckedRows:
         copy = folder / "rows.csv"
         with closing(records), disk_errors(), copy.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            header = [str(heading) for heading in next(records)]
-            writer.writerow(header)
+            headings = [str(heading) for heading in next(records)]
+            header = read_header(headings, reading.columns, name)
+            places = list(header.places.values())  # the others may be of any size
+            wanted = [headings[place] for place in places]
+            writer.writerow(wanted)
             for record in records:
-                writer.writerow(record)
+                writer.writerow([record[place] for place in places])
+        if header.unused and reading.on_unused is not None:
+            reading.on_unused(header.unused)
         with LogDatabase(folder, name, (), reading.on_progress) as database:
-            form = CsvForm(",", header, 1)
-            part = evolve(
-                _csv_part(name, copy, folder, form, "rejects_0", "none"), form=None, rejects=None
-            )
+            form = CsvForm(",", wanted, 1)
+            part = evolve(_csv_part(name, copy, folder, form, "rejects_0", "none"), form=None)
             database.lock()
-            staged = stage(database, [part], reading.columns, reading.on_unused)
+            staged = stage(database, [part], reading.columns, None)
             return sorted_rows(database, reading.columns, staged.where, (), reading.strict)
 
 
