@@ -4,6 +4,7 @@ import codecs
 import csv
 import lzma
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -58,6 +59,7 @@ _CSV_SUFFIXES = tuple(
 _BLOCK = 1 << 20
 _FETCHED = 10_000
 _HEAD = 100
+_NUMBER = re.compile(r"([0-9]+)")
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -212,15 +214,30 @@ def _files_in(folder: Path) -> dict[Path, str]:
     """Return the files of a folder and their names in error messages: all Parquet or all CSV."""
     files = [
         path
-        for path in sorted(folder.rglob("*"))
+        for path in sorted(folder.rglob("*"), key=_natural_key)
         if path.is_file()
         and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
     ]
-    for suffixes in (_PARQUET_SUFFIXES, _CSV_SUFFIXES):
-        found = [path for path in files if path.name.lower().endswith(suffixes)]
-        if found:
-            return {path: str(path.relative_to(folder)) for path in found}
-    raise InvalidValueError(f"{folder} has no files that end in .parquet or .csv")
+    kinds = [
+        {path: str(path.relative_to(folder)) for path in files if path.name.lower().endswith(some)}
+        for some in (_PARQUET_SUFFIXES, _CSV_SUFFIXES)
+    ]
+    found = [kind for kind in kinds if kind]
+    if len(found) > 1:
+        first, second = (quoted(next(iter(kind.values()))) for kind in found)
+        raise InvalidValueError(
+            f"{folder} has Parquet and CSV files, such as {first} and {second}: a log is of one kind"
+            " (names that begin with _ or . are passed over)"
+        )
+    if not found:
+        raise InvalidValueError(f"{folder} has no files that end in .parquet or .csv")
+    return found[0]
+
+
+def _natural_key(path: Path) -> tuple[list[list[str | int]], Path]:
+    """Return the sort key of a path: numbers in names are compared as such, 2 before 10."""
+    names = [_NUMBER.split(name) for name in path.parts]
+    return [[int(x) if i % 2 else x for i, x in enumerate(name)] for name in names], path
 
 
 def _of_files(root: Path, files: dict[Path, str], name: str, reading: Reading) -> CheckedRows:

@@ -476,6 +476,22 @@ def test_folders_are_read_file_by_file(tmp_path: Path) -> None:
         bdes.read_log(folder, COLUMNS)
 
 
+def test_numbered_files_are_read_in_order(tmp_path: Path) -> None:
+    for number in (10, 2, 0, 1):
+        write(tmp_path, f"arm,reward\na{number},1\n", f"part-{number}.csv")
+    log = bdes.read_log(tmp_path)
+    assert [log.names[arm] for arm in log.arms] == ["a0", "a1", "a2", "a10"]
+
+
+def test_a_folder_of_two_kinds_is_rejected(tmp_path: Path) -> None:
+    write(tmp_path, "arm,reward\na,1\n", "a.csv")
+    duckdb.sql("SELECT 'b' AS arm, 1 AS reward").write_parquet(str(tmp_path / "b.parquet"))
+    with pytest.raises(bdes.InvalidValueError, match=r"such as 'b\.parquet' and 'a\.csv'"):
+        bdes.read_log(tmp_path)
+    (tmp_path / "a.csv").rename(tmp_path / "_a.csv")
+    assert bdes.read_log(tmp_path).names == ("b",)
+
+
 def test_names_of_folders_are_columns(tmp_path: Path) -> None:
     for day, ad in (("2024-01-02", "b"), ("2024-01-01", "a%2Fc")):
         folder = tmp_path / "log [1]*" / f"day={day}" / f"ad={ad}"
