@@ -226,8 +226,8 @@ def _files_in(folder: Path) -> dict[Path, str]:
     if len(found) > 1:
         first, second = (quoted(next(iter(kind.values()))) for kind in found)
         raise InvalidValueError(
-            f"{folder} has Parquet and CSV files, such as {first} and {second}: a log is of one kind"
-            " (names that begin with _ or . are passed over)"
+            f"{folder} has Parquet and CSV files, such as {first} and {second}: a log is of one"
+            " kind (names that begin with _ or . are passed over)"
         )
     if not found:
         raise InvalidValueError(f"{folder} has no files that end in .parquet or .csv")

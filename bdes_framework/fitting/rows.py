@@ -129,10 +129,14 @@ def warn_of_bad_rows(kinds: Sequence[BadRows]) -> None:
         warnings.warn("; ".join(map(str, kinds)), stacklevel=3)
 
 
-def check_bad_rows(kinds: Iterable[BadRows], n_rows: int, strict: bool) -> list[BadRows]:
-    """Return kinds of bad rows, the first first; raise InvalidValueError if they are too many."""
+def check_bad_rows(
+    kinds: Iterable[BadRows], n_bad: int, n_rows: int, strict: bool
+) -> list[BadRows]:
+    """Return kinds of bad rows, the first first; raise InvalidValueError if they are too many.
+
+    ``n_bad`` is how many rows are bad: one may be of more than one kind.
+    """
     found = sorted(kinds, key=lambda kind: kind.place)
-    n_bad = sum(kind.n for kind in found)
     if found and (strict or n_bad > MAX_BAD_SHARE * n_rows):
         first, *others = found
         more = ""

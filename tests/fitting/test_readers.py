@@ -233,6 +233,23 @@ def test_kinds_of_bad_rows_are_told_in_order(tmp_path: Path) -> None:
         read(tmp_path, HEAD + MANY + "\n".join(rows + rows[:1] * 8) + "\n")
 
 
+def test_a_row_of_many_kinds_counts_once(tmp_path: Path) -> None:
+    columns = bdes.Columns("ad", "click", "user", "time", propensity="p", strata="s")
+    good = [f"v{row % 9},{row},a,{row % 2},0.5,day" for row in range(98)]
+    text = "\n".join([HEAD.strip() + ",p,s", *good, ",,,,,", "None,x, NA ,7,2,"]) + "\n"
+    bad: list[bdes.BadRows] = []
+    with pytest.raises(bdes.InvalidValueError, match="of 2 bad rows, in 100"):
+        read(tmp_path, text, columns)
+    more = "".join(f'w,{row},b,1,1,"night"\n' for row in range(100))
+    log = read(tmp_path, text + more, columns, on_bad=bad.extend)
+    assert log.n_rows == 198
+    assert sum(kind.n for kind in bad) > 6
+    with pytest.raises(bdes.InvalidValueError, match="of 3 bad rows, in 201"):
+        read(tmp_path, text + more + "u,1,a,maybe,1,day\n", columns)
+    with pytest.raises(bdes.InvalidValueError, match="of 3 bad rows, in 201"):
+        read(tmp_path, text + more + "u,1,a\n", columns)
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
