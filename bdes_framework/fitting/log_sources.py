@@ -298,8 +298,17 @@ def _csv_part(
         Heading(heading.strip(), f"c{place}", "VARCHAR")
         for place, heading in enumerate(form.header)
     ]
-    table = csv_table(sql_path(path, folder), form, rejects, compression)
-    return Part(name, table, headings, 1, form, path, rejects=rejects)
+    where, again = sql_path(path, folder), f"{rejects}_again"
+    patient = csv_table(where, form, again, compression, strict=False)
+    return Part(
+        name,
+        csv_table(where, form, rejects, compression),
+        headings,
+        form=form,
+        path=path,
+        rejects=rejects,
+        patient=Part(name, patient, headings, rejects=again),
+    )
 
 
 def _form(head: Sequence[bytes], columns: Columns, name: str) -> CsvForm:

@@ -161,6 +161,12 @@ def test_files_as_tools_write_them_are_read(
     assert log.rewards.tolist() == [1, 0]
 
 
+def test_a_file_may_have_any_name(tmp_path: Path) -> None:
+    for name in ("rejects_0.csv", "strict_mode=true.csv"):
+        file = write(tmp_path, HEAD + "u,1,a,1\r\nu,2,a,0\n", name)  # read a second time
+        assert bdes.read_log(file, COLUMNS).rewards.tolist() == [1, 0]
+
+
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("missing", ["", "NULL", "nan", " NaN ", "NA", "None", "  "])
 def test_a_missing_reward_is_not_known(tmp_path: Path, missing: str) -> None:
