@@ -59,6 +59,7 @@ _CSV_SUFFIXES = tuple(
 _BLOCK = 1 << 20
 _FETCHED = 10_000
 _HEAD = 100
+_OF_A_RUN = "results.sqlite"
 _NUMBER = re.compile(r"([0-9]+)")
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -228,6 +229,11 @@ def _files_in(folder: Path) -> dict[Path, str]:
         raise InvalidValueError(
             f"{folder} has Parquet and CSV files, such as {first} and {second}: a log is of one"
             " kind (names that begin with _ or . are passed over)"
+        )
+    if not found and (folder / _OF_A_RUN).exists():
+        raise InvalidValueError(
+            f"{folder} is a run of 'bdes run', not a log: 'bdes export {folder} --log --out FILE'"
+            " writes one"
         )
     if not found:
         raise InvalidValueError(f"{folder} has no files that end in .parquet or .csv")

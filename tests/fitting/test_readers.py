@@ -435,6 +435,9 @@ def test_a_missing_file_or_empty_folder_is_rejected(tmp_path: Path) -> None:
         bdes.read_log(tmp_path / "log.csv")
     with pytest.raises(bdes.InvalidValueError, match=r"no files that end in \.parquet or \.csv"):
         bdes.read_log(tmp_path)
+    write(tmp_path, b"", "results.sqlite")
+    with pytest.raises(bdes.InvalidValueError, match=r"is a run .*'bdes export .* --log --out"):
+        bdes.read_log(tmp_path)
 
 
 TEXT = HEAD + "u,1,a,1\nu,2,b,0\nv,1,é,1\n"
@@ -508,7 +511,9 @@ def test_numbered_files_are_read_in_order(tmp_path: Path) -> None:
 
 def test_a_folder_of_two_kinds_is_rejected(tmp_path: Path) -> None:
     write(tmp_path, "arm,reward\na,1\n", "a.csv")
-    duckdb.sql("SELECT 'b' AS arm, 1 AS reward").write_parquet(str(tmp_path / "b.parquet"))
+    table = f"COPY (SELECT 'b' AS arm, 1 AS reward) TO '{tmp_path}/b.parquet'"
+    with duckdb.connect() as connection:
+        connection.execute(table)
     with pytest.raises(bdes.InvalidValueError, match=r"such as 'b\.parquet' and 'a\.csv'"):
         bdes.read_log(tmp_path)
     (tmp_path / "a.csv").rename(tmp_path / "_a.csv")
