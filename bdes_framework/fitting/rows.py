@@ -141,7 +141,7 @@ def check_bad_rows(
         first, *others = found
         more = ""
         if n_bad > 1:
-            limit = "" if strict else f", and at most {MAX_BAD_SHARE:.0%} may be"
+            limit = "" if strict else f", and at most {100 * MAX_BAD_SHARE:g} % may be"
             more = f" (of {n_bad:,} bad rows, in {n_rows:,}{limit})"
         for kind in others:
             more += f"; {counted(kind.n, 'row')} from {kind.where} on: {kind.problem}"

@@ -167,6 +167,12 @@ def test_a_file_may_have_any_name(tmp_path: Path) -> None:
         assert bdes.read_log(file, COLUMNS).rewards.tolist() == [1, 0]
 
 
+@pytest.mark.parametrize("text", ["arm,reward\ra,1\rb,0\r", "arm,re\rward\na,1\n"])
+def test_lone_carriage_returns_are_told(tmp_path: Path, text: str) -> None:
+    with pytest.raises(bdes.InvalidValueError, match=r"line 1: .* a carriage return stands"):
+        read(tmp_path, text, bdes.Columns())
+
+
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("missing", ["", "NULL", "nan", " NaN ", "NA", "None", "  "])
 def test_a_missing_reward_is_not_known(tmp_path: Path, missing: str) -> None:
@@ -244,7 +250,7 @@ def test_a_row_of_many_kinds_counts_once(tmp_path: Path) -> None:
     good = [f"v{row % 9},{row},a,{row % 2},0.5,day" for row in range(98)]
     text = "\n".join([HEAD.strip() + ",p,s", *good, ",,,,,", "None,x, NA ,7,2,"]) + "\n"
     bad: list[bdes.BadRows] = []
-    with pytest.raises(bdes.InvalidValueError, match="of 2 bad rows, in 100"):
+    with pytest.raises(bdes.InvalidValueError, match="of 2 bad rows, in 100, and at most 1 %"):
         read(tmp_path, text, columns)
     more = "".join(f'w,{row},b,1,1,"night"\n' for row in range(100))
     log = read(tmp_path, text + more, columns, on_bad=bad.extend)
