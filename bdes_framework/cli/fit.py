@@ -260,7 +260,9 @@ def _summary(verdict: Verdict, log: Log, unused: list[str]) -> Iterator[tuple[st
     plural = "" if log.n_sequences == 1 else "s"
     yield "rows", found.rows_text(f" in {log.n_sequences:,} sequence{plural}")
     if unused:
-        yield "not used", f"column{'s' if len(unused) > 1 else ''} {listed(unused)}"
+        is_one = log.n_sequences == 1 and "user" in unused
+        hint = ": one sequence: did you mean --user user?" if is_one else ""
+        yield "not used", f"column{'s' if len(unused) > 1 else ''} {listed(unused)}{hint}"
     for name, text in found.facts():
         if name not in facts:
             yield name, text

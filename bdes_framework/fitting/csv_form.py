@@ -85,11 +85,19 @@ def read_form(lines: Iterator[str], columns: Columns, source: str) -> CsvForm:
         try:
             found[separator] = next(reader, [])
         except csv.Error as error:
-            raise InvalidValueError(f"{source}, line {blank + 1}: is not CSV: {error}") from None
+            raise not_csv(source, blank + 1, error) from None
         if has_columns(found[separator], columns):
             return CsvForm(separator, found[separator], blank + 1)
     widest = max(found, key=lambda separator: len(found[separator]))
     return CsvForm(widest, found[widest], blank + 1)
+
+
+def not_csv(source: str, line: int, error: csv.Error) -> InvalidValueError:
+    """Return the error for a line that Python cannot read as CSV."""
+    said = str(error)
+    if "new-line" in said:  # it goes on with advice on how to open files in Python
+        said = "a carriage return stands alone: end lines with a line feed, or with both"
+    return InvalidValueError(f"{source}, line {line}: is not CSV: {said}")
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from bdes_framework.fitting.csv_form import (
     CsvForm,
     encoding_errors,
     encoding_of,
+    not_csv,
     open_plain,
     read_form,
 )
@@ -87,7 +88,7 @@ def _records(lines: Iterator[str], form: CsvForm, source: str) -> Iterator[tuple
                 )
             yield reader.line_num, cells
     except csv.Error as error:
-        raise InvalidValueError(f"{source}, line {reader.line_num}: is not CSV: {error}") from None
+        raise not_csv(source, reader.line_num, error) from None
 
 
 class _Rows:

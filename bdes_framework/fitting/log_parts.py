@@ -65,6 +65,8 @@ class Part:
         Bytes, for the progress.
     rejects : str | None
         The table of the lines that are not CSV.
+    patient : Part | None
+        A more patient reading of the same CSV file.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Part:
     path: Path | None = None
     size: int = 1
     rejects: str | None = None
+    patient: "Part | None" = None
     n_rows: int = field(default=0, init=False)
 
     def where(self, row: int) -> str:
@@ -144,15 +147,11 @@ def _insert(database: LogDatabase, statement: str, part: Part, until: float) -> 
     try:
         database.run(statement + part.table, until=until)
     except InvalidValueError as error:
-        if part.rejects is None or "invalid state" not in str(error):
+        if part.patient is None or "invalid state" not in str(error):
             raise
-        # Lines end in two ways, or text follows a closing quote: a second, more patient reading.
-        patient = f"{part.rejects}_again"
-        table = part.table.replace(part.rejects, patient).replace(
-            "strict_mode=true", "strict_mode=false"
-        )
-        part.rejects = patient
-        database.run(statement + table, until=until)
+        # Lines end in two ways, or text follows a closing quote.
+        part.table, part.rejects = part.patient.table, part.patient.rejects
+        database.run(statement + part.table, until=until)
 
 
 def _wanted(part: Part, columns: Columns) -> dict[str, Heading]:
@@ -185,13 +184,22 @@ def _staged(role: str, heading: Heading, source: str = "") -> tuple[str, str]:
 
 
 def _rejected(database: LogDatabase, part: Part, before: int) -> list[BadRows]:
-    """Return the kinds of lines of a CSV file that DuckDB could not read."""
-    if part.rejects is None or part.form is None or part.path is None:
+    """Return the kinds of lines of a CSV file that DuckDB could not read.
+
+    Those of our own copy of a table are not passed over: nobody wrote them so.
+    """
+    if part.rejects is None:
         return []
     found = database.rows(
         "SELECT line, min(line_byte_position), min(error_type), min(error_message)"
         f" FROM {part.rejects} GROUP BY line ORDER BY line"
     )
+    if part.form is None or part.path is None:
+        if not found:
+            return []
+        line, _, kind, message = found[0]
+        problem = _NOT_CSV.get(kind, message)
+        raise InvalidValueError(f"{part.name}, row {line - 1}: cannot be kept: {problem}")
     kinds: dict[str, list[tuple[int, int, str, str]]] = {}
     for line, position, kind, message in found:
         shape = kind if kind in _NOT_CSV else "FIELDS"
@@ -216,14 +224,16 @@ def _rejected(database: LogDatabase, part: Part, before: int) -> list[BadRows]:
     return bad
 
 
-def csv_table(path_sql: str, form: CsvForm, rejects: str, compression: str) -> str:
+def csv_table(
+    path_sql: str, form: CsvForm, rejects: str, compression: str, strict: bool = True
+) -> str:
     """Return the SQL that reads a CSV file, its columns called c0, c1 and so on."""
     named = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(len(form.header)))
     return (
         f"read_csv({path_sql}, auto_detect=false, header=false, skip={form.n_skipped},"
         f" delim={sql_text(form.separator)}, quote='\"', escape='\"', columns={{{named}}},"
-        f" compression='{compression}', strict_mode=true, store_rejects=true, rejects_limit=0,"
-        f" rejects_table='{rejects}', rejects_scan='{rejects}_scan')"
+        f" compression='{compression}', strict_mode={str(strict).lower()}, store_rejects=true,"
+        f" rejects_limit=0, rejects_table='{rejects}', rejects_scan='{rejects}_scan')"
     )
 
 

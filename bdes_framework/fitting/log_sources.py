@@ -4,6 +4,7 @@ import codecs
 import csv
 import lzma
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -58,6 +59,8 @@ _CSV_SUFFIXES = tuple(
 _BLOCK = 1 << 20
 _FETCHED = 10_000
 _HEAD = 100
+_OF_A_RUN = "results.sqlite"
+_NUMBER = re.compile(r"([0-9]+)")
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -212,15 +215,35 @@ def _files_in(folder: Path) -> dict[Path, str]:
     """Return the files of a folder and their names in error messages: all Parquet or all CSV."""
     files = [
         path
-        for path in sorted(folder.rglob("*"))
+        for path in sorted(folder.rglob("*"), key=_natural_key)
         if path.is_file()
         and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
     ]
-    for suffixes in (_PARQUET_SUFFIXES, _CSV_SUFFIXES):
-        found = [path for path in files if path.name.lower().endswith(suffixes)]
-        if found:
-            return {path: str(path.relative_to(folder)) for path in found}
-    raise InvalidValueError(f"{folder} has no files that end in .parquet or .csv")
+    kinds = [
+        {path: str(path.relative_to(folder)) for path in files if path.name.lower().endswith(some)}
+        for some in (_PARQUET_SUFFIXES, _CSV_SUFFIXES)
+    ]
+    found = [kind for kind in kinds if kind]
+    if len(found) > 1:
+        first, second = (quoted(next(iter(kind.values()))) for kind in found)
+        raise InvalidValueError(
+            f"{folder} has Parquet and CSV files, such as {first} and {second}: a log is of one"
+            " kind (names that begin with _ or . are passed over)"
+        )
+    if not found and (folder / _OF_A_RUN).exists():
+        raise InvalidValueError(
+            f"{folder} is a run of 'bdes run', not a log: 'bdes export {folder} --log --out FILE'"
+            " writes one"
+        )
+    if not found:
+        raise InvalidValueError(f"{folder} has no files that end in .parquet or .csv")
+    return found[0]
+
+
+def _natural_key(path: Path) -> tuple[list[list[str | int]], Path]:
+    """Return the sort key of a path: numbers in names are compared as such, 2 before 10."""
+    names = [_NUMBER.split(name) for name in path.parts]
+    return [[int(x) if i % 2 else x for i, x in enumerate(name)] for name in names], path
 
 
 def _of_files(root: Path, files: dict[Path, str], name: str, reading: Reading) -> CheckedRows:
@@ -281,8 +304,17 @@ def _csv_part(
         Heading(heading.strip(), f"c{place}", "VARCHAR")
         for place, heading in enumerate(form.header)
     ]
-    table = csv_table(sql_path(path, folder), form, rejects, compression)
-    return Part(name, table, headings, 1, form, path, rejects=rejects)
+    where, again = sql_path(path, folder), f"{rejects}_again"
+    patient = csv_table(where, form, again, compression, strict=False)
+    return Part(
+        name,
+        csv_table(where, form, rejects, compression),
+        headings,
+        form=form,
+        path=path,
+        rejects=rejects,
+        patient=Part(name, patient, headings, rejects=again),
+    )
 
 
 def _form(head: Sequence[bytes], columns: Columns, name: str) -> CsvForm:
@@ -337,17 +369,20 @@ def _of_cursor(name: str, records: Records, reading: Reading) -> CheckedRows:
         copy = folder / "rows.csv"
         with closing(records), disk_errors(), copy.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            header = [str(heading) for heading in next(records)]
-            writer.writerow(header)
+            headings = [str(heading) for heading in next(records)]
+            header = read_header(headings, reading.columns, name)
+            places = list(header.places.values())  # the others may be of any size
+            wanted = [headings[place] for place in places]
+            writer.writerow(wanted)
             for record in records:
-                writer.writerow(record)
+                writer.writerow([record[place] for place in places])
+        if header.unused and reading.on_unused is not None:
+            reading.on_unused(header.unused)
         with LogDatabase(folder, name, (), reading.on_progress) as database:
-            form = CsvForm(",", header, 1)
-            part = evolve(
-                _csv_part(name, copy, folder, form, "rejects_0", "none"), form=None, rejects=None
-            )
+            form = CsvForm(",", wanted, 1)
+            part = evolve(_csv_part(name, copy, folder, form, "rejects_0", "none"), form=None)
             database.lock()
-            staged = stage(database, [part], reading.columns, reading.on_unused)
+            staged = stage(database, [part], reading.columns, None)
             return sorted_rows(database, reading.columns, staged.where, (), reading.strict)
 
 

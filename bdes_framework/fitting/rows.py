@@ -129,15 +129,19 @@ def warn_of_bad_rows(kinds: Sequence[BadRows]) -> None:
         warnings.warn("; ".join(map(str, kinds)), stacklevel=3)
 
 
-def check_bad_rows(kinds: Iterable[BadRows], n_rows: int, strict: bool) -> list[BadRows]:
-    """Return kinds of bad rows, the first first; raise InvalidValueError if they are too many."""
+def check_bad_rows(
+    kinds: Iterable[BadRows], n_bad: int, n_rows: int, strict: bool
+) -> list[BadRows]:
+    """Return kinds of bad rows, the first first; raise InvalidValueError if they are too many.
+
+    ``n_bad`` is how many rows are bad: one may be of more than one kind.
+    """
     found = sorted(kinds, key=lambda kind: kind.place)
-    n_bad = sum(kind.n for kind in found)
     if found and (strict or n_bad > MAX_BAD_SHARE * n_rows):
         first, *others = found
         more = ""
         if n_bad > 1:
-            limit = "" if strict else f", and at most {MAX_BAD_SHARE:.0%} may be"
+            limit = "" if strict else f", and at most {100 * MAX_BAD_SHARE:g} % may be"
             more = f" (of {n_bad:,} bad rows, in {n_rows:,}{limit})"
         for kind in others:
             more += f"; {counted(kind.n, 'row')} from {kind.where} on: {kind.problem}"

@@ -90,7 +90,8 @@ def sorted_rows(
         conditions.append(order.is_good)
     if "propensity" in roles:
         conditions.append(checks.propensities())
-    kinds = check_bad_rows([*bad, *checks.bad], n_rows, strict)
+    n_bad = sum(kind.n for kind in bad) + checks.n_bad()
+    kinds = check_bad_rows([*bad, *checks.bad], n_bad, n_rows, strict)
     _sort(database, roles, conditions, keys)
     return _taken(database, roles, names, kinds)
 
@@ -103,6 +104,15 @@ class _Checks:
         self._n_rows = n_rows
         self._types = {str(name): str(kind) for name, kind, *_ in database.rows("DESCRIBE raw")}
         self.bad: list[BadRows] = []
+        self._is_bad: list[str] = []
+        """Conditions that hold for bad rows, by what is wrong with them."""
+
+    def n_bad(self) -> int:
+        """Return how many rows are bad, each counted once."""
+        if len(self.bad) < 2:
+            return sum(kind.n for kind in self.bad)
+        (n,) = self._counts([" OR ".join(self._is_bad)])
+        return n
 
     def number_arms(self) -> list[str]:
         """Number the arms in a table ``arm_codes``; return their names."""
@@ -120,18 +130,25 @@ class _Checks:
         self._collect(values, lambda value: arm_name(value, column))
         numbers, names = numbered_names(list(dict.fromkeys(of_value.values())))
         self._code("arm", {first: numbers[name] for first, name in of_value.items()})
+        self._is_bad.append(_has_no_code("arm"))
         return names
 
     def number_rewards(self) -> None:
         """Put the codes of rewards in a table ``reward_codes``."""
-        values, codes = self._distinct("reward"), dict[int, int]()
+        values, codes, bad = self._distinct("reward"), dict[int, int](), list[int]()
         for first, _, value in values:
             try:
                 codes[first] = reward_code(value)
             except BadValueError:
                 codes[first] = UNKNOWN
+                bad.append(first)
         self._collect(values, reward_code, dropped=False)
         self._code("reward", codes)
+        if bad:
+            firsts = ", ".join(map(str, bad))
+            self._is_bad.append(
+                f"raw.reward IN (SELECT value FROM reward_codes WHERE first IN ({firsts}))"
+            )
 
     def number_groups(self, role: str) -> None:
         """Number users or strata in the order in which they first appear."""
@@ -165,6 +182,7 @@ class _Checks:
             f" FROM {role}_values WHERE NOT ({missing}))",
             until=0.6,
         )
+        self._is_bad.append(_has_no_code(role))
 
     def _has_variants(self, role: str) -> bool:
         """Return whether a name may stand for none, or for the same as another."""
@@ -319,6 +337,7 @@ class _Checks:
             value = self._text(role, first)
             said = missing_problem(self._roles[role], value)
             self._add(n, first, said if is_none else problem.format(quoted(value)))
+        self._is_bad.append(f"NOT coalesce({good}, false)")
         return good
 
     def _text(self, role: str, row: int) -> str:
@@ -331,6 +350,11 @@ class _Checks:
 
 
 _PROPENSITY = "TRY_CAST(raw.propensity AS DOUBLE)"
+
+
+def _has_no_code(role: str) -> str:
+    """Return a condition that holds for rows whose value has no code."""
+    return f'NOT coalesce(raw."{role}" IN (SELECT value FROM {role}_codes), false)'
 
 
 def _sort(

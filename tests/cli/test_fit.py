@@ -86,7 +86,7 @@ def test_fit_reads_a_pipe(source: str) -> None:
     assert done.returncode == 0, done.stderr
     assert without_progress(done.stderr) == ""
     assert "40 in 1 sequence\n" in done.stdout
-    assert "not used          column user" in done.stdout
+    assert "not used          column user: one sequence: did you mean --user user?" in done.stdout
     # Warnings are whole lines, whatever the width: they can be searched.
     assert "lam is known only to lie between" in done.stdout
     assert (

@@ -61,6 +61,20 @@ def test_a_query_yields_a_log(kind: str, request: pytest.FixtureRequest) -> None
         bdes.read_log(file, COLUMNS, query='SELECT who AS "user", ad, click FROM shown')
 
 
+def test_no_row_of_a_query_is_lost(tmp_path: Path) -> None:
+    file, columns = tmp_path / "shop.db", bdes.Columns(arm="ad", reward="click", user="who")
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("CREATE TABLE shown (payload, who, ad, click)")
+        rows = [["x" * (3 << 20) * (row in (7, 9)), f"u{row % 20}", "a", 1] for row in range(300)]
+        connection.executemany("INSERT INTO shown VALUES (?, ?, ?, ?)", rows)
+    unused, query = list[str](), "SELECT * FROM shown"
+    log = bdes.read_log(file, columns, on_unused=unused.extend, query=query)
+    assert (log.n_rows, log.n_sequences, unused) == (300, 20, ["payload"])
+    columns = bdes.Columns(arm="ad", reward="click", user="payload")
+    with pytest.raises(bdes.InvalidValueError, match=r"shop\.db, row 8: cannot be .* too long"):
+        bdes.read_log(file, columns, query=query)
+
+
 @pytest.mark.parametrize("kind", ["of_duckdb", "of_sqlite"])
 @pytest.mark.parametrize(
     "query",

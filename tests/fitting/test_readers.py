@@ -161,6 +161,18 @@ def test_files_as_tools_write_them_are_read(
     assert log.rewards.tolist() == [1, 0]
 
 
+def test_a_file_may_have_any_name(tmp_path: Path) -> None:
+    for name in ("rejects_0.csv", "strict_mode=true.csv"):
+        file = write(tmp_path, HEAD + "u,1,a,1\r\nu,2,a,0\n", name)  # read a second time
+        assert bdes.read_log(file, COLUMNS).rewards.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("text", ["arm,reward\ra,1\rb,0\r", "arm,re\rward\na,1\n"])
+def test_lone_carriage_returns_are_told(tmp_path: Path, text: str) -> None:
+    with pytest.raises(bdes.InvalidValueError, match=r"line 1: .* a carriage return stands"):
+        read(tmp_path, text, bdes.Columns())
+
+
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("missing", ["", "NULL", "nan", " NaN ", "NA", "None", "  "])
 def test_a_missing_reward_is_not_known(tmp_path: Path, missing: str) -> None:
@@ -231,6 +243,23 @@ def test_kinds_of_bad_rows_are_told_in_order(tmp_path: Path) -> None:
     assert log.n_rows == 1003
     with pytest.raises(bdes.InvalidValueError, match=r"line 1002: has no value .*of 13 bad rows"):
         read(tmp_path, HEAD + MANY + "\n".join(rows + rows[:1] * 8) + "\n")
+
+
+def test_a_row_of_many_kinds_counts_once(tmp_path: Path) -> None:
+    columns = bdes.Columns("ad", "click", "user", "time", propensity="p", strata="s")
+    good = [f"v{row % 9},{row},a,{row % 2},0.5,day" for row in range(98)]
+    text = "\n".join([HEAD.strip() + ",p,s", *good, ",,,,,", "None,x, NA ,7,2,"]) + "\n"
+    bad: list[bdes.BadRows] = []
+    with pytest.raises(bdes.InvalidValueError, match="of 2 bad rows, in 100, and at most 1 %"):
+        read(tmp_path, text, columns)
+    more = "".join(f'w,{row},b,1,1,"night"\n' for row in range(100))
+    log = read(tmp_path, text + more, columns, on_bad=bad.extend)
+    assert log.n_rows == 198
+    assert sum(kind.n for kind in bad) > 6
+    with pytest.raises(bdes.InvalidValueError, match="of 3 bad rows, in 201"):
+        read(tmp_path, text + more + "u,1,a,maybe,1,day\n", columns)
+    with pytest.raises(bdes.InvalidValueError, match="of 3 bad rows, in 201"):
+        read(tmp_path, text + more + "u,1,a\n", columns)
 
 
 @pytest.mark.parametrize(
@@ -412,6 +441,9 @@ def test_a_missing_file_or_empty_folder_is_rejected(tmp_path: Path) -> None:
         bdes.read_log(tmp_path / "log.csv")
     with pytest.raises(bdes.InvalidValueError, match=r"no files that end in \.parquet or \.csv"):
         bdes.read_log(tmp_path)
+    write(tmp_path, b"", "results.sqlite")
+    with pytest.raises(bdes.InvalidValueError, match=r"is a run .*'bdes export .* --log --out"):
+        bdes.read_log(tmp_path)
 
 
 TEXT = HEAD + "u,1,a,1\nu,2,b,0\nv,1,é,1\n"
@@ -474,6 +506,24 @@ def test_folders_are_read_file_by_file(tmp_path: Path) -> None:
     write(folder, "user,ad,click\nu,a,1\n", "3.csv")
     with pytest.raises(bdes.InvalidValueError, match=r"^3\.csv: has no column 'time'"):
         bdes.read_log(folder, COLUMNS)
+
+
+def test_numbered_files_are_read_in_order(tmp_path: Path) -> None:
+    for number in (10, 2, 0, 1):
+        write(tmp_path, f"arm,reward\na{number},1\n", f"part-{number}.csv")
+    log = bdes.read_log(tmp_path)
+    assert [log.names[arm] for arm in log.arms] == ["a0", "a1", "a2", "a10"]
+
+
+def test_a_folder_of_two_kinds_is_rejected(tmp_path: Path) -> None:
+    write(tmp_path, "arm,reward\na,1\n", "a.csv")
+    table = f"COPY (SELECT 'b' AS arm, 1 AS reward) TO '{tmp_path}/b.parquet'"
+    with duckdb.connect() as connection:
+        connection.execute(table)
+    with pytest.raises(bdes.InvalidValueError, match=r"such as 'b\.parquet' and 'a\.csv'"):
+        bdes.read_log(tmp_path)
+    (tmp_path / "a.csv").rename(tmp_path / "_a.csv")
+    assert bdes.read_log(tmp_path).names == ("b",)
 
 
 def test_names_of_folders_are_columns(tmp_path: Path) -> None:
