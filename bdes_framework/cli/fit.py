@@ -156,6 +156,9 @@ def fit(
         if wanted.planned and (wanted.plan_anyway or not verdict.doubts):
             shown.begin("planning")
             advice = advise(load_plugins(), verdict, rows, wanted.horizon, continuation)
+            verdict = advice.verdict
+            if verdict.doubts and not wanted.plan_anyway:
+                advice = None
     for kind in bad:
         echo(f"bad rows: {ascii_controls(str(kind))}", err=True)
     arms = fitted_arms(found)

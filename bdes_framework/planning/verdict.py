@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from attrs import frozen
 
+from bdes_framework._internal.text import listed, quoted
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.fitting.goodness import SIGNIFICANT
 from bdes_framework.fitting.log import Log
@@ -14,6 +15,8 @@ from bdes_framework.fitting.suggestion import SuggestedExperiment, suggest_exper
 
 MATTERS = 0.05
 """What was shown earlier matters if the randomisation test's p-value lies below this."""
+LEAST_REWARDS = 30
+"""A plan shows no arm of which the log knows fewer rewards: what it pays is mostly a guess."""
 _MIN_VISITS, _MAX_VISITS = 10, 200
 """Of a user in an experiment that is suggested: about as many as in the log."""
 
@@ -30,11 +33,14 @@ class Verdict:
         Whether earlier arms matter, by permuting arms within users; None if it was left out.
     experiment : SuggestedExperiment | None
         What would tell, if the log does not show that it matters.
+    unknown_arms : tuple[str, ...]
+        Arms of a plan that the log says too little about, if one was made.
     """
 
     fit: Fit
     test: RandomisationTest | None
     experiment: SuggestedExperiment | None = None
+    unknown_arms: tuple[str, ...] = ()
 
     @property
     def matters(self) -> bool:
@@ -59,6 +65,9 @@ class Verdict:
             yield f"the log does not show that what was shown earlier matters ({p_value})"
         if not self.describes:
             yield f"the model does not describe the log (p = {self.fit.goodness.p_value:.2g})"
+        if self.unknown_arms:
+            few = f"fewer than {LEAST_REWARDS} rewards are known"
+            yield f"the plan shows arms of which {few}: {listed(map(quoted, self.unknown_arms))}"
 
     @property
     def answer(self) -> str:

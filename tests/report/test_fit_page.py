@@ -38,7 +38,8 @@ def fit_page() -> FitPage:
     log = leaving_log(ADS, users=200, mean=15, seed=2)
     rewards = log.rewards.astype(float)
     rewards[5::50] = np.nan
-    chances = np.full(log.n_rows, 0.6)
+    visits = np.arange(log.n_rows) - np.repeat(log.starts, np.diff(log.starts, append=log.n_rows))
+    chances = np.where(visits % 3, 1.0, 1 / 3)  # runs of three, of one of three arms
     log = bdes.Log(log.arms, rewards, log.starts, NAMES, propensities=chances)
     verdict = Verdict(bdes.fit(log), bdes.randomisation_test(log, permutations=40))
     advice = advise(bdes.load_plugins(), verdict, log, continuation=0.9)
