@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bdes_framework._internal.text import ascii_controls, counted, listed, quoted
+from bdes_framework._internal.text import ascii_controls, counted, listed, quoted, without_password
 from bdes_framework.cli.fit_plan import (
     PLAN_OPTIONS,
     PlanRequest,
@@ -168,7 +168,7 @@ def fit(
         _show(output(), verdict, rows, unused, advice)
     files: dict[Path | None, Callable[[Path], object]] = {
         out: lambda path: write_arms(path, arms),
-        page: lambda path: _write_page(path, Path(log).name, rows, verdict, advice),
+        page: lambda path: _write_page(path, _source(log), rows, verdict, advice),
     }
     if advice is not None:
         files[wanted.plan_out] = partial(write_plan, plan=advice.plan, names=found.names)
@@ -205,10 +205,15 @@ def _write_page(page: Path, source: str, log: Log, verdict: Verdict, advice: Adv
     """Write the page of a fit, with the command that made it."""
     from bdes_framework.report.fit_page import FitPage
 
-    command = shlex.join(["bdes", *sys.argv[1:]])
+    command = shlex.join(["bdes", *map(without_password, sys.argv[1:])])
     with progress() as shown:
         shown.begin("writing the report")
         FitPage(source, log, verdict, advice, command).write(page, overwrite=True)
+
+
+def _source(log: str) -> str:
+    """Return what a page calls a log: the name of a file, or an address without its password."""
+    return without_password(log) if "://" in log else Path(log).name
 
 
 def _check_out(out: Path) -> None:

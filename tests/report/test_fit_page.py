@@ -224,3 +224,21 @@ def test_it_prints_on_three_pages(window: Browser, file: Path) -> None:
     window.open(file, **VIEWS["print"])
     window.draw_all()
     assert 1 <= window.pdf_pages() <= 4
+
+
+@pytest.mark.parametrize("end", ["", "/shop", "/shop?sslpassword=pass-phrase"])
+def test_a_page_tells_no_password(
+    fit_page: FitPage, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "bdes_framework.cli.fit.read_log", lambda *_, **__: fit_page.log.first(1000)
+    )
+    address = f"postgresql://ann:secret@host{end}"
+    flags = ("--query", "SELECT *", "--permutations", "0", "--report", "fit.html")
+    done = command("fit", address, *flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    html = (tmp_path / "fit.html").read_text(encoding="utf-8")
+    assert "secret" not in html + done.stdout + done.stderr
+    assert "pass-phrase" not in html
+    assert "postgresql://ann:***@host" in unescape(html)
+    assert "bdes fit 'postgresql://ann:***@host" in unescape(html)
