@@ -49,7 +49,7 @@ from bdes_framework.fitting.result import ARM_HEADINGS
 from bdes_framework.fitting.rows import BadRows, Columns
 from bdes_framework.model.instance import as_rate, as_state
 from bdes_framework.planning.advice import Advice, advise
-from bdes_framework.planning.verdict import Verdict, judge
+from bdes_framework.planning.verdict import Verdict, check_permutations, judge
 from bdes_framework.plugin.load import load_plugins
 
 _USER_HELP = "Whose state it was; without it the log is one sequence."
@@ -65,7 +65,9 @@ _OUT_HELP = "Write a .toml or .json file, for 'bdes plan' and experiments."
 _PLAN_HELP = "Also plan: for --horizon, or for users who leave as they do in the log."
 _ANYWAY_HELP = "Plan even if the log gives no reason to."
 _PLAN_OUT_HELP = "Write the plan with arms' names (.json; a schedule also .csv)."
-_PERMUTATIONS_HELP = "Of arms within users, to test whether what is shown matters; 0: no test."
+_PERMUTATIONS_HELP = (
+    "Of arms within users, to test whether what is shown matters; 0: no test, else 20 or more."
+)
 _MAX_PERMUTATIONS = 100_000
 _USERS_HELP = "What intervals assume: that users are alike, or not; not, from 100 users on."
 _MANY_USERS = 100
@@ -129,6 +131,7 @@ def fit(
     SQLite, postgresql://...
     """
     # All that was asked for is checked before a long file is read.
+    check_permutations(permutations)
     _check_files(log, out, page, overwrite=overwrite)
     wanted = PlanRequest(**{name: others.pop(name) for name in PLAN_OPTIONS})
     rate, state, named = _rate(lam, lam_deviation), _state(q0), Columns(**others)

@@ -92,13 +92,15 @@ class RandomisationTest:
     def __str__(self) -> str:
         size = self.null_statistics.size
         strata = f" and {self.n_strata} strata" if self.n_strata > 1 else ""
-        error = f"±{self.p_value_error:.1g}, " if self.p_value > 1 / (1 + size) else ""
+        known = self.p_value > 1 / (1 + size) and self.p_value_error > 0
+        error = f"±{self.p_value_error:.1g}, " if known else ""
         return f"p = {self.p_value:.2g} ({error}{size:,} permutations within users{strata})"
 
     def __repr__(self) -> str:
+        error = f" (±{self.p_value_error:.1g})" if self.p_value_error > 0 else ""
         return shown_fields(
             "RandomisationTest",
-            p_value=f"{self.p_value:.3g} (±{self.p_value_error:.1g})",
+            p_value=f"{self.p_value:.3g}{error}",
             statistic=f"{self.statistic:.4g}",
             permutations=self.null_statistics.size,
             lam=f"{self.lam:.3g}",

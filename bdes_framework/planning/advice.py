@@ -70,7 +70,7 @@ def worth_sentence(over: Forecast) -> str:
         return f"The plan earns {less} % less than today's traffic ({least} to {most} %)."
     return (
         "It is not certain that the plan earns more than today's traffic:"
-        f" {over.mean:+.1%} ({low} to {high} %)."
+        f" {100 * over.mean:+.1f} % ({100 * over.low:+.1f} to {100 * over.high:+.1f} %)."
     )
 
 

@@ -15,6 +15,8 @@ from bdes_framework.fitting.suggestion import SuggestedExperiment, suggest_exper
 
 MATTERS = 0.05
 """What was shown earlier matters if the randomisation test's p-value lies below this."""
+LEAST_PERMUTATIONS = 20
+"""With fewer no p-value lies below 0.05: the smallest is 1 over one more."""
 LEAST_REWARDS = 30
 """A plan shows no arm of which the log knows fewer rewards: what it pays is mostly a guess."""
 _MIN_VISITS, _MAX_VISITS = 10, 200
@@ -108,8 +110,19 @@ class Verdict:
         }
 
 
+def check_permutations(permutations: int) -> None:
+    """Raise if there are so few permutations that they can never show anything."""
+    if 0 < permutations < LEAST_PERMUTATIONS:
+        raise InvalidValueError(
+            f"permutations must be 0, for no test, or at least {LEAST_PERMUTATIONS}, got"
+            f" {permutations}: with n of them the smallest p-value is 1 / (n + 1), and below"
+            f" {MATTERS} something matters"
+        )
+
+
 def judge(fit: Fit, log: Log, permutations: int) -> Verdict:
     """Return the verdict on the log of a fit; without permutations nothing is tested."""
+    check_permutations(permutations)
     if not permutations:
         return Verdict(fit, None)
     strata = None if log.strata is None else log.strata.astype(np.int64)

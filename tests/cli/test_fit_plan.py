@@ -10,7 +10,7 @@ import pytest
 
 import bdes_framework as bdes
 from bdes_framework.planning.advice import advise, worth_sentence
-from bdes_framework.planning.verdict import Verdict
+from bdes_framework.planning.verdict import Verdict, judge
 from tests.support.command import bdes as command
 from tests.support.command import fails, prints
 from tests.support.logs import leaving_log, simulated_log
@@ -150,10 +150,21 @@ def test_terminals_are_never_overrun(folder: Path) -> None:
         (("nowhere.csv", "--plan", "--plan-out", "no/a.json"), "cannot write no/a.json"),
         (("nowhere.csv", "--plan", "--plan-out", "folder.json"), "cannot write folder.json"),
         (("nowhere.csv", "--plan", "-T", "0"), "-T"),
+        (("nowhere.csv", "--permutations", "1"), "must be 0, for no test, or at least 20, got 1"),
+        (("nowhere.csv", "--permutations", "19"), "the smallest p-value is 1 / (n + 1)"),
     ],
 )
 def test_a_wrong_request_exits_2(folder: Path, arguments: tuple[str, ...], message: str) -> None:
-    assert message in fails("fit", *arguments, *FLAGS, cwd=folder)
+    assert message in fails("fit", *FLAGS, *arguments, cwd=folder)
+
+
+def test_few_permutations_are_refused() -> None:
+    log = simulated_log(ADS, users=200, rows=20, seed=1)
+    found = bdes.fit(log)
+    with pytest.raises(bdes.InvalidValueError, match="at least 20, got 19"):
+        judge(found, log, 19)
+    assert judge(found, log, 20).matters
+    assert judge(found, log, 0).test is None
 
 
 def test_propensities_check_the_plan() -> None:
@@ -188,6 +199,7 @@ def test_worth_is_said_as_surely_as_it_is_known() -> None:
     assert sure == "The plan earns 10.0 % more than today's traffic (5.0 to 20.0 %)."
     assert worse == "The plan earns 10.0 % less than today's traffic (5.0 to 20.0 %)."
     assert "not certain" in unsure
+    assert unsure.endswith(": +10.0 % (-5.0 to +20.0 %).")
 
 
 @pytest.fixture(scope="module")
