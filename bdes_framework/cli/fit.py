@@ -258,7 +258,7 @@ def _show(
     for cells in found.arm_texts():
         arms.add_row(*map(Text, cells))  # text, not markup: names come from the log
     console.print(arms)
-    for warning in found.warnings:
+    for warning in (*found.warnings, *verdict.warnings):
         console.print(Text(ascii_controls(f"warning: {warning}"), style="yellow"))
     if advice is not None:
         show_advice(console, advice)

@@ -255,3 +255,14 @@ def test_a_lift_that_may_be_below_0_is_a_warning() -> None:
     assert over.low < 0
     (warning,) = advice.warnings
     assert "may earn less than today's traffic" in warning
+
+
+def test_changing_chances_are_said(tmp_path: Path) -> None:
+    log = simulated_log(ADS, users=60, rows=20, seed=3)
+    write_log(tmp_path / "log.csv", log, chances=np.linspace(0.1, 0.9, log.n_rows))
+    shown = prints(
+        "fit", "log.csv", *FLAGS, "--propensity", "chance", "--report", "p.html", cwd=tmp_path
+    )
+    assert "warning: the chances of arms changed within users: give --strata" in shown
+    html = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "the chances of arms changed within users" in html
