@@ -35,7 +35,7 @@ from bdes_framework.cli.options import (
     print_facts,
     write_data,
 )
-from bdes_framework.cli.progress import progress
+from bdes_framework.cli.progress import Progress, progress
 from bdes_framework.cli.report import need_charts
 from bdes_framework.cli.signals import signals_stop
 from bdes_framework.experiment.arms import write_arms
@@ -141,7 +141,7 @@ def fit(
         rows = read_log(
             sys.stdin.buffer if log == "-" else log,
             named,
-            lambda done: shown.advance(round(100 * done)),
+            partial(_advance, shown),
             unused.extend,
             on_bad=bad.extend,
             strict=strict,
@@ -153,8 +153,8 @@ def fit(
         assumed: Users = "clustered" if rows.n_sequences >= _MANY_USERS else "alike"
         found = fit_log(rows, lam=rate, q0=state, users=users or assumed)
         if permutations:
-            shown.begin("testing whether what is shown matters")
-        verdict = judge(found, rows, permutations)
+            shown.begin("testing whether what is shown matters", 100)
+        verdict = judge(found, rows, permutations, partial(_advance, shown))
         advice = None
         if wanted.planned and (wanted.plan_anyway or not verdict.doubts):
             shown.begin("planning")
@@ -181,6 +181,10 @@ def fit(
             echo(f"wrote {path}", err=as_json)
     if wanted.planned and advice is None:
         refuse_plan(verdict)
+
+
+def _advance(shown: Progress, done: float) -> None:
+    shown.advance(round(100 * done))
 
 
 def _check_files(log: str, out: Path | None, page: Path | None, *, overwrite: bool) -> None:

@@ -1,6 +1,6 @@
 """Whether a log gives reason to deploy a plan: what is shown must matter, as the model says."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from attrs import evolve, frozen
@@ -134,13 +134,17 @@ def check_permutations(permutations: int) -> None:
         )
 
 
-def judge(fit: Fit, log: Log, permutations: int) -> Verdict:
+def judge(
+    fit: Fit, log: Log, permutations: int, on_progress: Callable[[float], None] | None = None
+) -> Verdict:
     """Return the verdict on the log of a fit; without permutations nothing is tested."""
     check_permutations(permutations)
     if not permutations:
         return Verdict(fit, None)
     strata = None if log.strata is None else log.strata.astype(np.int64)
-    test = randomisation_test(log, permutations=permutations, strata=strata)
+    test = randomisation_test(
+        log, permutations=permutations, strata=strata, on_progress=on_progress
+    )
     found = Verdict(fit, test, chances_change=chances_change(log))
     if found.matters or log.n_arms < 2:
         return found
@@ -163,7 +167,7 @@ def chances_change(log: Log) -> bool:
     first[log.starts] = True
     again = ~first & (log.arms == np.roll(log.arms, 1)) & (log.propensities == 1)
     rows = np.flatnonzero(~again)
-    groups = np.cumsum(first)
+    groups = np.cumsum(first, dtype=np.int64)
     if log.strata is not None:
         _, strata = np.unique(log.strata, return_inverse=True)
         groups = groups * (int(strata.max()) + 1) + strata
