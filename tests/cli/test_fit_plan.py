@@ -266,3 +266,12 @@ def test_changing_chances_are_said(tmp_path: Path) -> None:
     assert "warning: the chances of arms changed within users: give --strata" in shown
     html = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert "the chances of arms changed within users" in html
+
+
+def test_propensities_that_do_not_fit_give_no_value(tmp_path: Path) -> None:
+    log = simulated_log(ADS, users=600, rows=6, run=1, seed=3)
+    write_log(tmp_path / "log.csv", log, chances=np.full(log.n_rows, 0.9))
+    flags = ("--propensity", "chance", "--plan", "-T", "6", "--plan-anyway")
+    shown = prints("fit", "log.csv", *FLAGS, *flags, cwd=tmp_path)
+    assert "not checked by propensities: the propensities do not fit the log" in shown
+    assert "doubly robust" not in shown
