@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_USER_PASSWORD = re.compile(r"(\w:/{1,2}[^\s:/@]*):.*@", re.DOTALL)
+_QUERY_PASSWORD = re.compile(r"([?&][^=&]*password=)[^&]*", re.IGNORECASE)
 _LOCAL_MODULE = re.compile(r"^bdes_local_(.+)_[0-9a-f]{12}(?=\.|$)")
 
 MAX_QUOTE_LENGTH = 80
@@ -23,6 +25,15 @@ def quoted(value: object, limit: int = MAX_QUOTE_LENGTH) -> str:
     if len(text) <= limit:
         return text
     return text[: limit - 12] + f"… ({len(text)} chars)"
+
+
+def without_password(address: str) -> str:
+    """Return the address of a database, or any other text, with ``***`` for a password in it.
+
+    >>> without_password("postgresql://ann:secret@host/shop")
+    'postgresql://ann:***@host/shop'
+    """
+    return _QUERY_PASSWORD.sub(r"\1***", _USER_PASSWORD.sub(r"\1:***@", address))
 
 
 def ascii_controls(text: str) -> str:

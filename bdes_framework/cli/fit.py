@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bdes_framework._internal.text import ascii_controls, counted, listed, quoted
+from bdes_framework._internal.text import ascii_controls, counted, listed, quoted, without_password
 from bdes_framework.cli.fit_plan import (
     PLAN_OPTIONS,
     PlanRequest,
@@ -35,7 +35,7 @@ from bdes_framework.cli.options import (
     print_facts,
     write_data,
 )
-from bdes_framework.cli.progress import progress
+from bdes_framework.cli.progress import Progress, progress
 from bdes_framework.cli.report import need_charts
 from bdes_framework.cli.signals import signals_stop
 from bdes_framework.experiment.arms import write_arms
@@ -49,7 +49,7 @@ from bdes_framework.fitting.result import ARM_HEADINGS
 from bdes_framework.fitting.rows import BadRows, Columns
 from bdes_framework.model.instance import as_rate, as_state
 from bdes_framework.planning.advice import Advice, advise
-from bdes_framework.planning.verdict import Verdict, judge
+from bdes_framework.planning.verdict import Verdict, check_permutations, judge
 from bdes_framework.plugin.load import load_plugins
 
 _USER_HELP = "Whose state it was; without it the log is one sequence."
@@ -65,7 +65,9 @@ _OUT_HELP = "Write a .toml or .json file, for 'bdes plan' and experiments."
 _PLAN_HELP = "Also plan: for --horizon, or for users who leave as they do in the log."
 _ANYWAY_HELP = "Plan even if the log gives no reason to."
 _PLAN_OUT_HELP = "Write the plan with arms' names (.json; a schedule also .csv)."
-_PERMUTATIONS_HELP = "Of arms within users, to test whether what is shown matters; 0: no test."
+_PERMUTATIONS_HELP = (
+    "Of arms within users, to test whether what is shown matters; 0: no test, else 20 or more."
+)
 _MAX_PERMUTATIONS = 100_000
 _USERS_HELP = "What intervals assume: that users are alike, or not; not, from 100 users on."
 _MANY_USERS = 100
@@ -129,6 +131,7 @@ def fit(
     SQLite, postgresql://...
     """
     # All that was asked for is checked before a long file is read.
+    check_permutations(permutations)
     _check_files(log, out, page, overwrite=overwrite)
     wanted = PlanRequest(**{name: others.pop(name) for name in PLAN_OPTIONS})
     rate, state, named = _rate(lam, lam_deviation), _state(q0), Columns(**others)
@@ -138,7 +141,7 @@ def fit(
         rows = read_log(
             sys.stdin.buffer if log == "-" else log,
             named,
-            lambda done: shown.advance(round(100 * done)),
+            partial(_advance, shown),
             unused.extend,
             on_bad=bad.extend,
             strict=strict,
@@ -150,12 +153,15 @@ def fit(
         assumed: Users = "clustered" if rows.n_sequences >= _MANY_USERS else "alike"
         found = fit_log(rows, lam=rate, q0=state, users=users or assumed)
         if permutations:
-            shown.begin("testing whether what is shown matters")
-        verdict = judge(found, rows, permutations)
+            shown.begin("testing whether what is shown matters", 100)
+        verdict = judge(found, rows, permutations, partial(_advance, shown))
         advice = None
         if wanted.planned and (wanted.plan_anyway or not verdict.doubts):
             shown.begin("planning")
             advice = advise(load_plugins(), verdict, rows, wanted.horizon, continuation)
+            verdict = advice.verdict
+            if verdict.doubts and not wanted.plan_anyway:
+                advice = None
     for kind in bad:
         echo(f"bad rows: {ascii_controls(str(kind))}", err=True)
     arms = fitted_arms(found)
@@ -165,7 +171,7 @@ def fit(
         _show(output(), verdict, rows, unused, advice)
     files: dict[Path | None, Callable[[Path], object]] = {
         out: lambda path: write_arms(path, arms),
-        page: lambda path: _write_page(path, Path(log).name, rows, verdict, advice),
+        page: lambda path: _write_page(path, _source(log), rows, verdict, advice),
     }
     if advice is not None:
         files[wanted.plan_out] = partial(write_plan, plan=advice.plan, names=found.names)
@@ -175,6 +181,10 @@ def fit(
             echo(f"wrote {path}", err=as_json)
     if wanted.planned and advice is None:
         refuse_plan(verdict)
+
+
+def _advance(shown: Progress, done: float) -> None:
+    shown.advance(round(100 * done))
 
 
 def _check_files(log: str, out: Path | None, page: Path | None, *, overwrite: bool) -> None:
@@ -202,10 +212,15 @@ def _write_page(page: Path, source: str, log: Log, verdict: Verdict, advice: Adv
     """Write the page of a fit, with the command that made it."""
     from bdes_framework.report.fit_page import FitPage
 
-    command = shlex.join(["bdes", *sys.argv[1:]])
+    command = shlex.join(["bdes", *map(without_password, sys.argv[1:])])
     with progress() as shown:
         shown.begin("writing the report")
         FitPage(source, log, verdict, advice, command).write(page, overwrite=True)
+
+
+def _source(log: str) -> str:
+    """Return what a page calls a log: the name of a file, or an address without its password."""
+    return without_password(log) if "://" in log else Path(log).name
 
 
 def _check_out(out: Path) -> None:
@@ -247,7 +262,7 @@ def _show(
     for cells in found.arm_texts():
         arms.add_row(*map(Text, cells))  # text, not markup: names come from the log
     console.print(arms)
-    for warning in found.warnings:
+    for warning in (*found.warnings, *verdict.warnings):
         console.print(Text(ascii_controls(f"warning: {warning}"), style="yellow"))
     if advice is not None:
         show_advice(console, advice)

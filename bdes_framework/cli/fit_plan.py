@@ -88,6 +88,8 @@ def show_advice(console: Console, advice: Advice) -> None:
         show_schedule(console, advice.plan, advice.verdict.fit.names, advice.lift)
     for doubt in advice.verdict.doubts:
         console.print(Text(f"warning: planned anyway, although {doubt}", style="yellow"))
+    for warning in advice.warnings:
+        console.print(Text(f"warning: {warning}", style="yellow"))
     if advice.check is not None:
         show_check(console, advice.check)
     elif advice.unchecked:

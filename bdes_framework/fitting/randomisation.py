@@ -23,7 +23,7 @@ arm shown at the same time by their variance, so the test is not exact, but righ
 as the statistic is studentised, that also holds approximately where arms come in runs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +42,7 @@ from bdes_framework.model.compiling import compiled
 MAX_TESTED_ARMS = 10
 """So many of the arms shown most have an exposure each; the others have one together."""
 MAX_TESTED_ROWS = 200_000
-"""Of a longer log, users are drawn until there are as many rows."""
+"""Of a longer log, users are drawn until there are as many rows, the last cut to its first ones."""
 _MIN_SHARE = 0.01
 _VISIT_CLASSES = 20
 _MIN_CLUSTERS = 50
@@ -92,13 +92,15 @@ class RandomisationTest:
     def __str__(self) -> str:
         size = self.null_statistics.size
         strata = f" and {self.n_strata} strata" if self.n_strata > 1 else ""
-        error = f"±{self.p_value_error:.1g}, " if self.p_value > 1 / (1 + size) else ""
+        known = self.p_value > 1 / (1 + size) and self.p_value_error > 0
+        error = f"±{self.p_value_error:.1g}, " if known else ""
         return f"p = {self.p_value:.2g} ({error}{size:,} permutations within users{strata})"
 
     def __repr__(self) -> str:
+        error = f" (±{self.p_value_error:.1g})" if self.p_value_error > 0 else ""
         return shown_fields(
             "RandomisationTest",
-            p_value=f"{self.p_value:.3g} (±{self.p_value_error:.1g})",
+            p_value=f"{self.p_value:.3g}{error}",
             statistic=f"{self.statistic:.4g}",
             permutations=self.null_statistics.size,
             lam=f"{self.lam:.3g}",
@@ -115,6 +117,7 @@ def randomisation_test(
     permutations: int = 400,
     strata: Sequence[int] | NDArray[np.signedinteger[Any]] | None = None,
     seed: Seed = 0,
+    on_progress: Callable[[float], None] | None = None,
 ) -> RandomisationTest:
     """Test whether what was shown earlier matters, by permuting arms within users.
 
@@ -127,7 +130,7 @@ def randomisation_test(
     ----------
     log : Log
         Arms and rewards of users. Of more than 200,000 rows, as many are tested: those of users
-        drawn at random.
+        drawn at random, the last of whom is cut to its first rows, as one long sequence is.
     permutations : int
         How many orders to draw. The smallest p-value is 1 over one more.
     strata : Sequence[int] | IntArray | None
@@ -136,6 +139,8 @@ def randomisation_test(
         the strata of the log, if it has them.
     seed : Seed
         What permutations are drawn from.
+    on_progress : Callable | None
+        Called after each permutation with the part of them that is done, from 0 to 1.
 
     Examples
     --------
@@ -161,6 +166,8 @@ def randomisation_test(
         groups = np.empty_like(shuffled)
         groups[frame.order] = shuffled
         null[draw] = _statistics(frame, groups, rates).max()
+        if on_progress is not None:
+            on_progress((draw + 1) / permutations)
     best = int(observed.argmax())
     n_strata = int(np.unique(rows.strata).size)
     sizes = rows.arms.size, rows.starts.size, n_strata
@@ -192,13 +199,15 @@ def _as_strata(log: Log, strata: Sequence[int] | NDArray[np.signedinteger[Any]] 
 
 
 def _tested_rows(log: Log, strata: IntArray, rng: np.random.Generator) -> _Rows:
-    """Return all rows, or those of users drawn until there are enough."""
+    """Return all rows, or those of users drawn until there are enough, the last one cut."""
     chosen: slice | IntArray = slice(None)
     starts = log.starts
     lengths = np.diff(starts, append=log.n_rows)
     if log.n_rows > MAX_TESTED_ROWS:
         users = rng.permutation(starts.size)
-        n = max(1, int(np.searchsorted(np.cumsum(lengths[users]), MAX_TESTED_ROWS, "right")))
+        ends = np.cumsum(lengths[users])
+        n = 1 + int(np.searchsorted(ends, MAX_TESTED_ROWS))
+        lengths[users[n - 1]] -= ends[n - 1] - MAX_TESTED_ROWS
         users = np.sort(users[:n])
         lengths = lengths[users]
         chosen = np.concatenate(

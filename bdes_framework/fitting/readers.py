@@ -9,6 +9,8 @@ from collections.abc import Callable
 from os import PathLike
 from typing import IO
 
+from bdes_framework._internal.text import without_password
+from bdes_framework.errors import InvalidValueError
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.log_sources import Reading, read_rows
 from bdes_framework.fitting.rows import BadRows, Columns, warn_of_bad_rows
@@ -55,9 +57,25 @@ def read_log(
         How CSV is written; UTF-8 and UTF-16 are known by their byte-order marks.
     """
     named = columns or Columns()
-    rows = read_rows(path, Reading(named, on_progress, on_unused, strict, query, encoding))
+    reading = Reading(named, on_progress, on_unused, strict, query, encoding)
+    try:
+        rows = read_rows(path, reading)
+    except InvalidValueError as error:
+        said = _without_passwords(str(error), path)
+        if said == str(error):
+            raise
+        raise InvalidValueError(said) from None
     if rows.bad and on_bad is not None:
         on_bad(rows.bad)
     else:
         warn_of_bad_rows(rows.bad)
     return Log(*rows[:-1])
+
+
+def _without_passwords(message: str, path: str | PathLike[str] | IO[bytes]) -> str:
+    """Return what is wrong with a log, with the password masked where its address is named."""
+    if not isinstance(path, str | PathLike):
+        return message
+    address = str(path)
+    masked = without_password(address)
+    return message if masked == address else message.replace(address, masked)

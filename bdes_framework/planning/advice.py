@@ -1,5 +1,6 @@
 """What a log says to do: a plan, what it is worth, and a check of it against the log itself."""
 
+import numpy as np
 from attrs import evolve, frozen
 
 from bdes_framework.errors import InvalidValueError
@@ -10,7 +11,7 @@ from bdes_framework.model.decision_table import DecisionTable
 from bdes_framework.planning.lift import TODAY, Lift, lift
 from bdes_framework.planning.off_policy import OffPolicyCheck, check_off_policy
 from bdes_framework.planning.plan_report import PlanReport, plan_for_leavers, report_plan
-from bdes_framework.planning.verdict import Verdict
+from bdes_framework.planning.verdict import LEAST_REWARDS, Verdict
 from bdes_framework.plugin.plugins import Plugins
 
 
@@ -21,7 +22,7 @@ class Advice:
     Parameters
     ----------
     verdict : Verdict
-        Whether there is reason to deploy it.
+        Whether there is reason to deploy it, what it shows considered.
     plan : PlanReport | DecisionTable
         A schedule for a fixed number of visits, or a table for users who may leave.
     lift : Lift
@@ -46,6 +47,14 @@ class Advice:
             return "Today's traffic earns nothing by the fit, so nothing can be compared with it."
         return worth_sentence(over)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before it is deployed, in words."""
+        over = self.lift.over(TODAY).lift
+        if over is None or over.low >= 0:
+            return ()
+        return ("the plan may earn less than today's traffic: the interval reaches below 0",)
+
 
 def worth_sentence(over: Forecast) -> str:
     """Return what a plan earns more than today's traffic, in words.
@@ -61,7 +70,7 @@ def worth_sentence(over: Forecast) -> str:
         return f"The plan earns {less} % less than today's traffic ({least} to {most} %)."
     return (
         "It is not certain that the plan earns more than today's traffic:"
-        f" {over.mean:+.1%} ({low} to {high} %)."
+        f" {100 * over.mean:+.1f} % ({100 * over.low:+.1f} to {100 * over.high:+.1f} %)."
     )
 
 
@@ -83,6 +92,7 @@ def advise(
     else:
         table = plan_for_leavers(plugins, instance, continuation, planner)
         plan = deployed = evolve(table, names=fit.names)
+    verdict = evolve(verdict, unknown_arms=_unknown_arms(deployed, log))
     worth, check, unchecked = lift(fit, deployed, log), None, ""
     if log.propensities is not None:
         try:
@@ -90,3 +100,14 @@ def advise(
         except InvalidValueError as error:
             unchecked = str(error)
     return Advice(verdict, plan, worth, check, unchecked)
+
+
+def _unknown_arms(deployed: Plan | DecisionTable, log: Log) -> tuple[str, ...]:
+    """Return the names of the arms that a plan shows and of which few rewards are known."""
+    if isinstance(deployed, DecisionTable):
+        shown = np.unique(deployed.arms)
+    else:
+        segments = deployed.schedule.segments
+        shown = np.unique(np.concatenate([segment.arms for segment in segments]))
+    known, _ = log.totals()
+    return tuple(log.names[arm] for arm in shown.tolist() if known[arm] < LEAST_REWARDS)

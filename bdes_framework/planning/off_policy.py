@@ -25,6 +25,9 @@ from bdes_framework.planning.lift import Deployed, Posterior, forecast_text
 from bdes_framework.planning.traffic import MAX_VISITS, Instances, visits_of
 
 MIN_EFFECTIVE = 30
+_MOST_ERRORS = 4.0
+"""Weights average 1; by more standard errors than so many they miss it by no chance."""
+_ROUNDING = 1e-6
 _WIDTH = normal_quantile(0.975)
 _METHODS = {
     "model": "the model",
@@ -142,7 +145,8 @@ def check_off_policy(
     Raises
     ------
     InvalidValueError
-        If there are no propensities, or too few users were shown what the plan shows.
+        If there are no propensities, or they do not fit the log, or too few users were shown what
+        the plan shows.
 
     Examples
     --------
@@ -166,6 +170,7 @@ def check_off_policy(
     if reached < (n_visits or 1):
         raise InvalidValueError(_no_support(fit.names[arms[reached]], visits[reached], reached))
     visits = visits[:reached]
+    _check_weights(visits)
     made = np.array([one.made.size for one in visits], dtype=np.float64)
     weights = made / made.sum()
     predicted = fit.instance.expected_rewards(arms[:reached])
@@ -194,6 +199,11 @@ class _Visit(NamedTuple):
     """One over the probability of that, for each of them."""
     rewards: FloatArray
     n_matching: int
+    n_there: int
+    """How many made it, whether their reward is known or not."""
+    sum_weights: float
+    sum_squares: float
+    """Of the weights of all who were shown what the plan shows."""
 
     @property
     def effective(self) -> float:
@@ -242,9 +252,29 @@ def _matching_visits(log: Log, chances: FloatArray, arms: IntArray) -> Iterator[
         users, weights, rows = users[same], weights[same] / chances[rows[same]], rows[same]
         seen = log.rewards[rows] >= 0
         rewards = log.rewards[rows[seen]].astype(np.float64)
-        yield _Visit(everybody[known], users[seen], weights[seen], rewards, users.size)
+        sums = float(weights.sum()), float(weights @ weights)
+        matching = users[seen], weights[seen], rewards
+        yield _Visit(everybody[known], *matching, users.size, everybody.size, *sums)
         if not users.size:
             return
+
+
+def _check_weights(visits: list[_Visit]) -> None:
+    """Raise if the weights of a visit do not average 1 over all users, as right ones do.
+
+    Each user has one weight at a visit, 0 if they were shown something else, so errors are those
+    of independent users. With few effective users the error itself is not known well enough.
+    """
+    for place, one in enumerate(visits):
+        mean = one.sum_weights / one.n_there
+        variance = max(one.sum_squares / one.n_there - mean**2, 0.0)
+        error = float(np.sqrt(variance / one.n_there))
+        if one.effective > MIN_EFFECTIVE and abs(mean - 1) > _MOST_ERRORS * error + _ROUNDING:
+            raise InvalidValueError(
+                f"the propensities do not fit the log: at visit {place + 1} those who were shown"
+                f" what the plan shows stand for {100 * mean:.3g} % (±{100 * error:.1g}) of users,"
+                " not for all of them"
+            )
 
 
 def _by_log(

@@ -1,10 +1,11 @@
 """Whether a log gives reason to deploy a plan: what is shown must matter, as the model says."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
+from bdes_framework._internal.text import listed, quoted
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.fitting.goodness import SIGNIFICANT
 from bdes_framework.fitting.log import Log
@@ -14,6 +15,12 @@ from bdes_framework.fitting.suggestion import SuggestedExperiment, suggest_exper
 
 MATTERS = 0.05
 """What was shown earlier matters if the randomisation test's p-value lies below this."""
+LEAST_PERMUTATIONS = 20
+"""With fewer no p-value lies below 0.05: the smallest is 1 over one more."""
+LEAST_REWARDS = 30
+"""A plan shows no arm of which the log knows fewer rewards: what it pays is mostly a guess."""
+_ALIKE = 1e-6
+"""Propensities that differ by no more are taken to be alike."""
 _MIN_VISITS, _MAX_VISITS = 10, 200
 """Of a user in an experiment that is suggested: about as many as in the log."""
 
@@ -30,11 +37,17 @@ class Verdict:
         Whether earlier arms matter, by permuting arms within users; None if it was left out.
     experiment : SuggestedExperiment | None
         What would tell, if the log does not show that it matters.
+    chances_change : bool
+        Whether the log's propensities of an arm differ within a user and stratum.
+    unknown_arms : tuple[str, ...]
+        Arms of a plan that the log says too little about, if one was made.
     """
 
     fit: Fit
     test: RandomisationTest | None
     experiment: SuggestedExperiment | None = None
+    chances_change: bool = False
+    unknown_arms: tuple[str, ...] = ()
 
     @property
     def matters(self) -> bool:
@@ -59,6 +72,17 @@ class Verdict:
             yield f"the log does not show that what was shown earlier matters ({p_value})"
         if not self.describes:
             yield f"the model does not describe the log (p = {self.fit.goodness.p_value:.2g})"
+        if self.unknown_arms:
+            few = f"fewer than {LEAST_REWARDS} rewards are known"
+            yield f"the plan shows arms of which {few}: {listed(map(quoted, self.unknown_arms))}"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the test takes for granted and the log contradicts, in words."""
+        if self.test is None or not self.chances_change:
+            return ()
+        said = "the chances of arms changed within users: give --strata within which they did not"
+        return (f"{said}, or the test of whether what is shown matters may mislead",)
 
     @property
     def answer(self) -> str:
@@ -95,16 +119,33 @@ class Verdict:
             "permutations": None if test is None else test.null_statistics.size,
             "describes": self.describes,
             "doubts": list(self.doubts),
+            "warnings": list(self.warnings),
             "experiment": None if self.experiment is None else _experiment_json(self.experiment),
         }
 
 
-def judge(fit: Fit, log: Log, permutations: int) -> Verdict:
+def check_permutations(permutations: int) -> None:
+    """Raise if there are so few permutations that they can never show anything."""
+    if 0 < permutations < LEAST_PERMUTATIONS:
+        raise InvalidValueError(
+            f"permutations must be 0, for no test, or at least {LEAST_PERMUTATIONS}, got"
+            f" {permutations}: with n of them the smallest p-value is 1 / (n + 1), and below"
+            f" {MATTERS} something matters"
+        )
+
+
+def judge(
+    fit: Fit, log: Log, permutations: int, on_progress: Callable[[float], None] | None = None
+) -> Verdict:
     """Return the verdict on the log of a fit; without permutations nothing is tested."""
+    check_permutations(permutations)
     if not permutations:
         return Verdict(fit, None)
     strata = None if log.strata is None else log.strata.astype(np.int64)
-    found = Verdict(fit, randomisation_test(log, permutations=permutations, strata=strata))
+    test = randomisation_test(
+        log, permutations=permutations, strata=strata, on_progress=on_progress
+    )
+    found = Verdict(fit, test, chances_change=chances_change(log))
     if found.matters or log.n_arms < 2:
         return found
     visits = round(log.n_rows / log.n_sequences)
@@ -112,7 +153,30 @@ def judge(fit: Fit, log: Log, permutations: int) -> Verdict:
         suggested = suggest_experiment(fit, visits=min(max(visits, _MIN_VISITS), _MAX_VISITS))
     except InvalidValueError:  # nothing would tell, as far as this fit can say
         return found
-    return Verdict(fit, found.test, suggested)
+    return evolve(found, experiment=suggested)
+
+
+def chances_change(log: Log) -> bool:
+    """Return whether propensities of an arm differ within a user and stratum, if there are any.
+
+    Rows that show the last arm again for certain do not count: arms shown in runs are like that.
+    """
+    if log.propensities is None:
+        return False
+    first = np.zeros(log.n_rows, np.bool_)
+    first[log.starts] = True
+    again = ~first & (log.arms == np.roll(log.arms, 1)) & (log.propensities == 1)
+    rows = np.flatnonzero(~again)
+    groups = np.cumsum(first, dtype=np.int64)
+    if log.strata is not None:
+        _, strata = np.unique(log.strata, return_inverse=True)
+        groups = groups * (int(strata.max()) + 1) + strata
+    groups = (groups * log.n_arms + log.arms)[rows]
+    order = np.argsort(groups, kind="stable")
+    begins = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    chances = log.propensities[rows][order]
+    spread = np.maximum.reduceat(chances, begins) - np.minimum.reduceat(chances, begins)
+    return bool(spread.max() > _ALIKE)
 
 
 def _experiment_json(found: SuggestedExperiment) -> dict[str, object]:

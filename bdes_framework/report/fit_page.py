@@ -80,7 +80,7 @@ class FitPage:
             doubts=self.verdict.doubts,
             facts=dict(self.verdict.facts()),
             rest=_rest(self.verdict),
-            warnings=found.warnings,
+            warnings=(*found.warnings, *self.verdict.warnings),
             arms=_table("Arms, with 95 % intervals", ARM_HEADINGS, found.arm_texts()),
             advice=advice,
             plan=None if advice is None else _plan_facts(advice),

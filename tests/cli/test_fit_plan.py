@@ -10,7 +10,7 @@ import pytest
 
 import bdes_framework as bdes
 from bdes_framework.planning.advice import advise, worth_sentence
-from bdes_framework.planning.verdict import Verdict
+from bdes_framework.planning.verdict import Verdict, judge
 from tests.support.command import bdes as command
 from tests.support.command import fails, prints
 from tests.support.logs import leaving_log, simulated_log
@@ -150,10 +150,21 @@ def test_terminals_are_never_overrun(folder: Path) -> None:
         (("nowhere.csv", "--plan", "--plan-out", "no/a.json"), "cannot write no/a.json"),
         (("nowhere.csv", "--plan", "--plan-out", "folder.json"), "cannot write folder.json"),
         (("nowhere.csv", "--plan", "-T", "0"), "-T"),
+        (("nowhere.csv", "--permutations", "1"), "must be 0, for no test, or at least 20, got 1"),
+        (("nowhere.csv", "--permutations", "19"), "the smallest p-value is 1 / (n + 1)"),
     ],
 )
 def test_a_wrong_request_exits_2(folder: Path, arguments: tuple[str, ...], message: str) -> None:
-    assert message in fails("fit", *arguments, *FLAGS, cwd=folder)
+    assert message in fails("fit", *FLAGS, *arguments, cwd=folder)
+
+
+def test_few_permutations_are_refused() -> None:
+    log = simulated_log(ADS, users=200, rows=20, seed=1)
+    found = bdes.fit(log)
+    with pytest.raises(bdes.InvalidValueError, match="at least 20, got 19"):
+        judge(found, log, 19)
+    assert judge(found, log, 20).matters
+    assert judge(found, log, 0).test is None
 
 
 def test_propensities_check_the_plan() -> None:
@@ -188,3 +199,79 @@ def test_worth_is_said_as_surely_as_it_is_known() -> None:
     assert sure == "The plan earns 10.0 % more than today's traffic (5.0 to 20.0 %)."
     assert worse == "The plan earns 10.0 % less than today's traffic (5.0 to 20.0 %)."
     assert "not certain" in unsure
+    assert unsure.endswith(": +10.0 % (-5.0 to +20.0 %).")
+
+
+@pytest.fixture(scope="module")
+def guessed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a log whose third arm pays always, in five rows of all."""
+    folder = tmp_path_factory.mktemp("guessed")
+    log = simulated_log(ADS, users=300, rows=20, seed=1)
+    arms, rewards = log.arms.copy(), log.rewards.copy()
+    rows = np.arange(19, 119, 20)
+    arms[rows], rewards[rows] = 2, 1
+    users = np.repeat(np.arange(300), 20)
+    with (folder / "log.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("who", "ad", "click"))
+        writer.writerows(zip(users, arms, rewards, strict=True))
+    return folder
+
+
+def test_a_plan_of_guessed_arms_is_refused(guessed: Path) -> None:
+    flags = ("--plan", "-T", "20", "--plan-out", "plan.json")
+    done = command("fit", "log.csv", *FLAGS, *flags, cwd=guessed)
+    assert done.returncode == 1
+    said = "the plan shows arms of which fewer than 30 rewards are known: '2'"
+    assert f"no plan is recommended: {said}" in done.stderr
+    assert not (guessed / "plan.json").exists()
+    done = command("fit", "log.csv", *FLAGS, *flags, "--plan-anyway", cwd=guessed)
+    assert done.returncode == 0
+    assert f"warning: planned anyway, although {said}" in done.stdout
+    assert (guessed / "plan.json").exists()
+
+
+def test_rewards_that_are_not_known_do_not_count() -> None:
+    log = simulated_log(bdes.Instance([0.4, 0.3], [0.2, 0.9], 0.2), users=200, rows=10, seed=4)
+    holes = np.where(log.arms == 0, np.nan, log.rewards)
+    unknown = bdes.Log(log.arms, holes, log.starts, ["spare", "shown"])
+    verdict = Verdict(bdes.fit(unknown), None)
+    advice = advise(bdes.load_plugins(), verdict, unknown, horizon=10)
+    assert advice.verdict.unknown_arms == ("spare",)
+    known = bdes.Log(log.arms, log.rewards, log.starts)
+    advice = advise(bdes.load_plugins(), Verdict(bdes.fit(known), None), known, continuation=0.9)
+    assert advice.verdict.unknown_arms == ()
+
+
+def test_a_lift_that_may_be_below_0_is_a_warning() -> None:
+    plugins = bdes.load_plugins()
+    sure = leaving_log(ADS, users=300, mean=20, seed=1)
+    assert advise(plugins, Verdict(bdes.fit(sure), None), sure, horizon=15).warnings == ()
+    flat = bdes.Instance([0.5, 0.5], [0.9, 0.9], 0.1)
+    unsure = simulated_log(flat, users=40, rows=10, seed=2)
+    advice = advise(plugins, Verdict(bdes.fit(unsure), None), unsure, horizon=10)
+    over = advice.lift.over("today").lift
+    assert over is not None
+    assert over.low < 0
+    (warning,) = advice.warnings
+    assert "may earn less than today's traffic" in warning
+
+
+def test_changing_chances_are_said(tmp_path: Path) -> None:
+    log = simulated_log(ADS, users=60, rows=20, seed=3)
+    write_log(tmp_path / "log.csv", log, chances=np.linspace(0.1, 0.9, log.n_rows))
+    shown = prints(
+        "fit", "log.csv", *FLAGS, "--propensity", "chance", "--report", "p.html", cwd=tmp_path
+    )
+    assert "warning: the chances of arms changed within users: give --strata" in shown
+    html = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "the chances of arms changed within users" in html
+
+
+def test_propensities_that_do_not_fit_give_no_value(tmp_path: Path) -> None:
+    log = simulated_log(ADS, users=600, rows=6, run=1, seed=3)
+    write_log(tmp_path / "log.csv", log, chances=np.full(log.n_rows, 0.9))
+    flags = ("--propensity", "chance", "--plan", "-T", "6", "--plan-anyway")
+    shown = prints("fit", "log.csv", *FLAGS, *flags, cwd=tmp_path)
+    assert "not checked by propensities: the propensities do not fit the log" in shown
+    assert "doubly robust" not in shown

@@ -123,7 +123,9 @@ def test_p_value_counts_the_order_itself() -> None:
     ],
 )
 def test_logs_that_tell_nothing_raise_no_alarm(log: bdes.Log) -> None:
-    assert bdes.randomisation_test(log, permutations=19).p_value == 1
+    found = bdes.randomisation_test(log, permutations=19)
+    assert found.p_value == 1
+    assert "±" not in f"{found} {found!r}"
 
 
 def test_a_state_is_found() -> None:
@@ -139,6 +141,29 @@ def test_long_logs_are_tested_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rt, "MAX_TESTED_ROWS", 500)
     found = bdes.randomisation_test(LOG, permutations=9)
     assert (found.n_rows, found.n_users) == (500, 25)
+
+
+def test_long_sequences_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rt, "MAX_TESTED_ROWS", 500)
+    alone = bdes.Log(LOG.arms, LOG.rewards)
+    found = bdes.randomisation_test(alone, permutations=9)
+    assert (found.n_rows, found.n_users) == (500, 1)
+    first = bdes.randomisation_test(alone.first(500), permutations=9)
+    assert found.statistic == first.statistic
+    for starts in ([0, 10], [0, 700], [0, 100, 110]):  # short ones before or after a long one
+        log = bdes.Log(LOG.arms, LOG.rewards, starts)
+        rows = rt._tested_rows(log, rt._as_strata(log, None), np.random.default_rng(3))
+        assert rows.arms.size == 500
+        ends = [*rows.starts[1:].tolist(), 500]
+        for begin, end in zip(rows.starts.tolist(), ends, strict=True):
+            shown = rows.arms[begin:end]
+            assert any(np.array_equal(shown, LOG.arms[s : s + end - begin]) for s in starts)
+
+
+def test_progress_is_told() -> None:
+    told: list[float] = []
+    bdes.randomisation_test(LOG, permutations=4, on_progress=told.append)
+    assert told == [0.25, 0.5, 0.75, 1]
 
 
 def test_strata_need_a_number_per_row() -> None:

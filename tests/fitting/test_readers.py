@@ -637,3 +637,10 @@ def test_a_log_larger_than_the_memory_allowed(
     log = bdes.read_log(file, columns)
     assert (log.n_rows, log.n_sequences) == (500_000, 5000)
     assert log.arms[: log.starts[1]].tolist() == expected
+
+
+def test_errors_do_not_tell_passwords() -> None:
+    with pytest.raises(bdes.InvalidValueError, match=r"mysql://ann:\*\*\*@host/shop") as raised:
+        bdes.read_log("mysql://ann:secret@host/shop")
+    assert "secret" not in str(raised.value)
+    assert raised.value.__suppress_context__

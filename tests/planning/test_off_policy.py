@@ -203,3 +203,27 @@ def test_shown_in_words_and_as_json() -> None:
         bdes.check_off_policy(
             Known(DYADIC), bdes.Schedule.of([0, 1]), log, propensities, n_visits=3
         )
+
+
+@pytest.mark.parametrize("factor", [0.8, 1.25])
+def test_wrong_propensities_are_not_the_models_fault(factor: float) -> None:
+    log, chances = simulated(1, 2000, 4)
+    plan = bdes.Schedule.of([0, 1, 1, 0])
+    assert bdes.check_off_policy(Known(ADS), plan, log, chances).agrees
+    with pytest.raises(bdes.InvalidValueError, match="propensities do not fit the log: at visit"):
+        bdes.check_off_policy(Known(ADS), plan, log, chances * factor)
+
+
+def test_certain_propensities_that_are_none() -> None:
+    log = bdes.Log([0] * 100, [0, 1] * 50, range(100), Known.names)
+    plan = bdes.Schedule.of([0])
+    assert bdes.check_off_policy(Known(ADS), plan, log, np.ones(100)).n_visits == 1
+    with pytest.raises(bdes.InvalidValueError, match=r"stand for 200 % \(±0\) of users"):
+        bdes.check_off_policy(Known(ADS), plan, log, np.full(100, 0.5))
+
+
+def test_right_propensities_are_not_refused() -> None:
+    plan = bdes.Schedule.of([0, 1, 1, 0])
+    for seed in range(60):  # barely enough users: the errors of their weights are rough
+        log, chances = simulated(1000 + seed, 400, 4)
+        bdes.check_off_policy(Known(ADS), plan, log, chances, n_draws=1)

@@ -38,7 +38,8 @@ def fit_page() -> FitPage:
     log = leaving_log(ADS, users=200, mean=15, seed=2)
     rewards = log.rewards.astype(float)
     rewards[5::50] = np.nan
-    chances = np.full(log.n_rows, 0.6)
+    visits = np.arange(log.n_rows) - np.repeat(log.starts, np.diff(log.starts, append=log.n_rows))
+    chances = np.where(visits % 3, 1.0, 1 / 3)  # runs of three, of one of three arms
     log = bdes.Log(log.arms, rewards, log.starts, NAMES, propensities=chances)
     verdict = Verdict(bdes.fit(log), bdes.randomisation_test(log, permutations=40))
     advice = advise(bdes.load_plugins(), verdict, log, continuation=0.9)
@@ -223,3 +224,21 @@ def test_it_prints_on_three_pages(window: Browser, file: Path) -> None:
     window.open(file, **VIEWS["print"])
     window.draw_all()
     assert 1 <= window.pdf_pages() <= 4
+
+
+@pytest.mark.parametrize("end", ["", "/shop", "/shop?sslpassword=pass-phrase"])
+def test_a_page_tells_no_password(
+    fit_page: FitPage, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "bdes_framework.cli.fit.read_log", lambda *_, **__: fit_page.log.first(1000)
+    )
+    address = f"postgresql://ann:secret@host{end}"
+    flags = ("--query", "SELECT *", "--permutations", "0", "--report", "fit.html")
+    done = command("fit", address, *flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    html = (tmp_path / "fit.html").read_text(encoding="utf-8")
+    assert "secret" not in html + done.stdout + done.stderr
+    assert "pass-phrase" not in html
+    assert "postgresql://ann:***@host" in unescape(html)
+    assert "bdes fit 'postgresql://ann:***@host" in unescape(html)
