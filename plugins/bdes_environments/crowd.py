@@ -358,6 +358,16 @@ class Crowd:
         """How often a user comes on average; None if nobody ever leaves."""
         return self._visits_per_user
 
+    @property
+    def lam(self) -> float:
+        """How far one visit moves a user's state; users do not differ in it."""
+        return self._instance.lam
+
+    @property
+    def q0(self) -> float:
+        """The state of every user at their first visit."""
+        return self._instance.q0
+
     def arrivals(self, n: int) -> IntArray:
         """Return the users of the next visits."""
         users = self._arrivals(bdes.as_integer(n, "n", 1))

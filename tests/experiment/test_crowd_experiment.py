@@ -321,6 +321,36 @@ def test_where_users_differ_there_is_no_regret(tmp_path: Path) -> None:
         assert all(row["regret_per_user"] is None for row in run.rows())
 
 
+@pytest.mark.parametrize("spread", [0.0, 0.3])
+@pytest.mark.parametrize("reveal_lam", [True, False])
+def test_policies_are_told_what_run_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spread: float, reveal_lam: bool
+) -> None:
+    problems = []
+
+    def note(
+        self: bdes.Plugins, use: bdes.CrowdPolicyRef, problem: bdes.CrowdProblem, **options: Any
+    ) -> bdes.CrowdPolicy:
+        problems.append(problem)
+        return build(self, use, problem, **options)
+
+    build = bdes.Plugins.crowd_policy
+    experiment = load_experiment(
+        write(
+            tmp_path,
+            ("cohort = 10", f"cohort = 10\nspread = {spread}\nq0 = 0.4"),
+            ("[400, 2000]", "[200]"),
+            ("replications = 2", f"replications = 1\nreveal_lam = {str(reveal_lam).lower()}"),
+        )
+    )
+    monkeypatch.setattr(bdes.Plugins, "crowd_policy", note)
+    with run_experiment(experiment, out=tmp_path / "run", engine="serial") as run:
+        told = run.told["each thompson"]
+    assert {problem.q0 for problem in problems} == {0.4}
+    assert {problem.lam for problem in problems} == {0.3 if reveal_lam else None}
+    assert ("lam" in told) == reveal_lam
+
+
 def test_cells_are_replayed_and_verified(folder: Path) -> None:
     with load_run(folder / "run") as run:
         experiment, stored = experiment_of(run), run.cells()
