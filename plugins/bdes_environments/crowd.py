@@ -54,7 +54,8 @@ class CrowdConfig:
         How the number of a user's visits is drawn: always the same (a whole number), with the
         same chance of leaving after every visit, or with P(more than k) = (1 + k/s)^-tail.
     tail : float
-        The exponent of heavy tails, above 1; up to 2 the variance is infinite.
+        The exponent of heavy tails, above 1 and at most 20: up to 2 the variance is infinite, and
+        from 20 on lifetimes are nearly geometric.
     arrivals : "uniform" | "round-robin" | "cohorts" | "file"
         Who comes next: anybody who has not left, with equal chances; one after another, in turns;
         anybody of a cohort, and the next cohort when all of it have left; or what a file says.
@@ -82,7 +83,7 @@ class CrowdConfig:
     lifetimes: Literal["fixed", "geometric", "heavy-tailed"] = field(
         default="fixed", validator=in_(("fixed", "geometric", "heavy-tailed"))
     )
-    tail: float = field(default=1.5, validator=[bdes.validate_number, gt(1), lt(math.inf)])
+    tail: float = field(default=1.5, validator=[bdes.validate_number, gt(1), le(20)])
     arrivals: Literal["uniform", "round-robin", "cohorts", "file"] = field(
         default="uniform", validator=in_(("uniform", "round-robin", "cohorts", "file"))
     )
