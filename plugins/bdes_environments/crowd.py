@@ -24,6 +24,7 @@ from bdes_framework import (
 )
 
 _NO_NOISE = np.empty(0)
+_COHORT = 100
 _LAST_VISIT = 2.0**53
 """No heavy tail is longer than this: integers that floats hold exactly."""
 
@@ -87,7 +88,7 @@ class CrowdConfig:
     arrivals: Literal["uniform", "round-robin", "cohorts", "file"] = field(
         default="uniform", validator=in_(("uniform", "round-robin", "cohorts", "file"))
     )
-    cohort: int = field(default=100, validator=[bdes.validate_integer, ge(1)])
+    cohort: int = field(default=_COHORT, validator=[bdes.validate_integer, ge(1)])
     file: Path | None = None
     spread: float = field(default=0.0, validator=[bdes.validate_number, ge(0), le(1)])
     q0: float = field(default=1.0, validator=check_unit_interval)
@@ -104,6 +105,20 @@ class CrowdConfig:
             raise InvalidValueError("the file says how often a user comes, not visits_per_user")
         if self.arrivals == "cohorts" and per_user is None:
             raise InvalidValueError("cohorts need visits_per_user: nobody would ever leave")
+        if self.arrivals != "cohorts" and self.cohort != _COHORT:
+            raise InvalidValueError(
+                f"cohort = {self.cohort} has no effect: users come by arrivals = {self.arrivals!r},"
+                " not 'cohorts'"
+            )
+        if self.lifetimes != "fixed" and per_user is None:
+            why = (
+                "nobody ever leaves"
+                if self.file is None
+                else "the file says how often a user comes"
+            )
+            raise InvalidValueError(
+                f"lifetimes = {self.lifetimes!r} have no effect without visits_per_user: {why}"
+            )
         if per_user is not None and self.lifetimes == "fixed" and per_user != int(per_user):
             raise InvalidValueError(
                 f"visits_per_user must be a whole number if all are alike, got {per_user}"

@@ -99,6 +99,12 @@ def test_arrivals_come_from_a_file(tmp_path: Path) -> None:
         ({"arrivals": "file", "file": "no-such-file"}, "cannot be read"),
         ({"arrivals": "file", "file": "x", "visits_per_user": 3}, "the file says how often"),
         ({"arrivals": "cohorts"}, "cohorts need visits_per_user"),
+        ({"cohort": 10}, "cohort = 10 has no effect: users come by arrivals = 'uniform'"),
+        ({"lifetimes": "geometric"}, "'geometric' have no effect.*: nobody ever leaves"),
+        (
+            {"arrivals": "file", "file": "x", "lifetimes": "heavy-tailed"},
+            "'heavy-tailed' have no effect.*: the file says",
+        ),
         ({"visits_per_user": 2.5}, "whole number"),
         ({"visits_per_user": 0.5, "lifetimes": "geometric"}, "visits_per_user"),
         ({"users": 0}, "users"),
