@@ -17,7 +17,7 @@ from bdes_framework.experiment.replay import experiment_of, replay_cell, verify_
 from bdes_framework.experiment.store import open_store
 from bdes_framework.simulation.feedback import Feedback, FeedbackConfig
 from tests.support.command import bdes as command
-from tests.support.experiments import changed, dump
+from tests.support.experiments import Dump, changed, dump
 from tests.support.players import PLUGINS
 
 FILE = """
@@ -66,6 +66,45 @@ lam = 0.1
 """
 
 
+LEARNED = """
+name = "learned"
+seed = 1
+horizons = [600]
+replications = 2
+checkpoints = 12
+
+[feedback]
+every = 20
+delay = 10
+lost = 0.1
+
+[[environments]]
+use = "crowd"
+users = 60
+visits_per_user = 12
+lifetimes = "geometric"
+r = [0.9, 0.6, 0.3]
+b = [0.1, 0.5, 1.0]
+lam = 0.3
+
+[[policies]]
+use = "crowd-posterior"
+draws = 2
+growth = 0.9
+
+[[policies]]
+label = "warm"
+use = "crowd-posterior"
+draws = 2
+growth = 0.9
+prior = "fit.toml"
+
+[[policies]]
+use = "crowd-table"
+table = "table.json"
+"""
+
+
 def write(folder: Path, *changes: tuple[str, str]) -> Path:
     (folder / "crowd.toml").write_text(changed(FILE, *changes))
     return folder / "crowd.toml"
@@ -108,26 +147,54 @@ def test_cells_are_what_simulate_crowd_does(folder: Path) -> None:
         assert found.regret_per_user == found.regret / trace.n_users
 
 
-def test_engines_and_interruptions_change_no_bit(folder: Path, tmp_path: Path) -> None:
-    experiment = load_experiment(folder / "crowd.toml")
-    run_experiment(experiment, out=tmp_path / "two", engine="processes", reuse=False).close()
+def check_engines_and_interruptions(
+    experiment: bdes.Experiment, whole: Dump, folder: Path, cut: int
+) -> None:
+    """Run with two processes, and again after ``cut`` cells; the same bits must be stored."""
+    run_experiment(experiment, out=folder / "two", engine="processes", reuse=False).close()
     n = 0
 
     def stop(cell: bdes.Cell, result: bdes.CellResult) -> None:
         nonlocal n
         n += 1
-        if n == 5:
+        if n == cut:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_experiment(experiment, out=tmp_path / "cut", engine="serial", reuse=False, on_cell=stop)
-    with run_experiment(experiment, out=tmp_path / "cut", engine="serial", reuse=False) as run:
+        run_experiment(experiment, out=folder / "cut", engine="serial", reuse=False, on_cell=stop)
+    with run_experiment(experiment, out=folder / "cut", engine="serial", reuse=False) as run:
         assert run.progress is not None
-        assert run.progress.n_reused == 5
+        assert run.progress.n_reused == cut
+    assert dump(folder / "two") == whole
+    assert dump(folder / "cut") == whole
+
+
+def test_engines_and_interruptions_change_no_bit(folder: Path, tmp_path: Path) -> None:
     whole = dump(folder / "run")
     assert len(whole) == 24 + 8 + 24 + 8  # cells, benchmarks, and both over users
-    assert dump(tmp_path / "two") == whole
-    assert dump(tmp_path / "cut") == whole
+    experiment = load_experiment(folder / "crowd.toml")
+    check_engines_and_interruptions(experiment, whole, tmp_path, cut=5)
+
+
+def test_what_learns_has_the_same_bits(tmp_path: Path) -> None:
+    instance = bdes.Instance([0.9, 0.6, 0.3], [0.1, 0.5, 1.0], 0.3)
+    rng = np.random.default_rng(8)
+    arms = rng.integers(3, size=(100, 25))
+    means = np.array([instance.expected_rewards(own) for own in arms])
+    clicks = (rng.random(arms.shape) < means).astype(np.int64)
+    log = bdes.Log(arms.ravel(), clicks.ravel(), np.arange(100) * 25)
+    bdes.save_fit(bdes.fit(log), tmp_path / "fit.toml")
+    planner = PLUGINS.planner("certified")
+    assert isinstance(planner, bdes.StationaryPlanner)
+    planner.plan_stationary(instance, 0.9).write(tmp_path / "table.json")
+    (tmp_path / "crowd.toml").write_text(LEARNED)
+    experiment = load_experiment(tmp_path / "crowd.toml")
+    with run_experiment(experiment, out=tmp_path / "run", engine="serial", reuse=False) as run:
+        cells = run.cells()
+    assert not any(cell.error for cell in cells)
+    totals = {(cell.policy, cell.replication): cell.total_mean for cell in cells}
+    assert len(set(totals.values())) == 6
+    check_engines_and_interruptions(experiment, dump(tmp_path / "run"), tmp_path, cut=3)
 
 
 def test_finished_cells_are_reused(folder: Path) -> None:
