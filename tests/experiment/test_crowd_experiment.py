@@ -147,11 +147,9 @@ def test_cells_are_what_simulate_crowd_does(folder: Path) -> None:
         assert found.regret_per_user == found.regret / trace.n_users
 
 
-def check_engines_and_interruptions(
-    experiment: bdes.Experiment, whole: Dump, folder: Path, cut: int
-) -> None:
-    """Run with two processes, and again after ``cut`` cells; the same bits must be stored."""
-    run_experiment(experiment, out=folder / "two", engine="processes", reuse=False).close()
+def check_interruption(file: Path, whole: Dump, folder: Path, cut: int) -> None:
+    """Run in two parts, of which the first has ``cut`` cells: the same bits must be stored."""
+    experiment = load_experiment(file)
     n = 0
 
     def stop(cell: bdes.Cell, result: bdes.CellResult) -> None:
@@ -165,15 +163,16 @@ def check_engines_and_interruptions(
     with run_experiment(experiment, out=folder / "cut", engine="serial", reuse=False) as run:
         assert run.progress is not None
         assert run.progress.n_reused == cut
-    assert dump(folder / "two") == whole
     assert dump(folder / "cut") == whole
 
 
 def test_engines_and_interruptions_change_no_bit(folder: Path, tmp_path: Path) -> None:
     whole = dump(folder / "run")
     assert len(whole) == 24 + 8 + 24 + 8  # cells, benchmarks, and both over users
-    experiment = load_experiment(folder / "crowd.toml")
-    check_engines_and_interruptions(experiment, whole, tmp_path, cut=5)
+    file = folder / "crowd.toml"
+    run_experiment(file, out=tmp_path / "two", engine="processes", reuse=False).close()
+    assert dump(tmp_path / "two") == whole
+    check_interruption(file, whole, tmp_path, cut=5)
 
 
 def test_what_learns_has_the_same_bits(tmp_path: Path) -> None:
@@ -188,13 +187,19 @@ def test_what_learns_has_the_same_bits(tmp_path: Path) -> None:
     assert isinstance(planner, bdes.StationaryPlanner)
     planner.plan_stationary(instance, 0.9).write(tmp_path / "table.json")
     (tmp_path / "crowd.toml").write_text(LEARNED)
-    experiment = load_experiment(tmp_path / "crowd.toml")
-    with run_experiment(experiment, out=tmp_path / "run", engine="serial", reuse=False) as run:
+    file = tmp_path / "crowd.toml"
+    with run_experiment(file, out=tmp_path / "run", engine="serial", reuse=False) as run:
         cells = run.cells()
     assert not any(cell.error for cell in cells)
     totals = {(cell.policy, cell.replication): cell.total_mean for cell in cells}
     assert len(set(totals.values())) == 6
-    check_engines_and_interruptions(experiment, dump(tmp_path / "run"), tmp_path, cut=3)
+    whole = dump(tmp_path / "run")
+    check_interruption(file, whole, tmp_path, cut=3)
+    # With a timeout even short cells are run by workers.
+    timed = tmp_path / "timed.toml"
+    timed.write_text(changed(LEARNED, ("seed = 1\n", "seed = 1\ntimeout = 300\n")))
+    run_experiment(timed, out=tmp_path / "two", engine="processes", reuse=False).close()
+    assert dump(tmp_path / "two") == whole
 
 
 def test_finished_cells_are_reused(folder: Path) -> None:
