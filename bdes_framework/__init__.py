@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import HasBenchmark as HasBenchmark
     from bdes_framework.interfaces import HasDiagnostics as HasDiagnostics
     from bdes_framework.interfaces import HasInstance as HasInstance
+    from bdes_framework.interfaces import HasRateAndStart as HasRateAndStart
     from bdes_framework.interfaces import HasVisitsPerUser as HasVisitsPerUser
     from bdes_framework.interfaces import JobFailure as JobFailure
     from bdes_framework.interfaces import Kind as Kind
@@ -196,9 +197,9 @@ _HOMES = {
     "interfaces": "AnytimePlanner Benchmark BuildContext ChangesArms CrowdEnvironment"
     " CrowdEnvironmentRef CrowdPolicy CrowdPolicyContext CrowdPolicyRef Diagnostics"
     " DiagnosticValue Engine EngineRef Environment EnvironmentRef FusedEnvironment FusedPolicy"
-    " HasBenchmark HasDiagnostics HasInstance HasVisitsPerUser JobFailure Kind NoiseModel"
-    " NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef Reference"
-    " StationaryPlanner",
+    " HasBenchmark HasDiagnostics HasInstance HasRateAndStart HasVisitsPerUser JobFailure Kind"
+    " NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef"
+    " Reference StationaryPlanner",
     "model.affine": "AffineEffect add_pull effect_of_arms repeat_effect repeat_weights state_decay",
     "model.compiling": "compiled",
     "model.decision_table": "DecisionTable",

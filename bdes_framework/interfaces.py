@@ -450,6 +450,23 @@ class HasVisitsPerUser(Protocol):
 
 
 @runtime_checkable
+class HasRateAndStart(Protocol):
+    """A crowd environment whose users share a rate and a first state: what policies may be told.
+
+    For environments that are no B-DES instance, because users differ in what they are paid; one
+    that has an instance tells its rate and first state anyway.
+    """
+
+    @property
+    def lam(self) -> float:
+        """How far one visit moves the state of the user who came, in [0, 1]."""
+
+    @property
+    def q0(self) -> float:
+        """The state of every user at their first visit, at least 0."""
+
+
+@runtime_checkable
 class HasDiagnostics(Protocol):
     """A policy that reports its estimates, phases and decisions."""
 

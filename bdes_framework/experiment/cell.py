@@ -29,12 +29,13 @@ from bdes_framework.interfaces import (
     Environment,
     HasBenchmark,
     HasInstance,
+    HasRateAndStart,
     HasVisitsPerUser,
     Kind,
     Policy,
 )
 from bdes_framework.model.compiling import CompileTimer, on_compiling
-from bdes_framework.model.instance import CrowdProblem, Problem
+from bdes_framework.model.instance import CrowdProblem, Instance, Problem
 from bdes_framework.plugin.fingerprint import ChangedCodeError, decisive_versions, has_foreign_code
 from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.plugin.registry import REVEALED
@@ -376,10 +377,13 @@ def missing_knowledge(plugins: Plugins, cell: Cell) -> str:
 def _build_policy(
     plugins: Plugins, cell: Cell, environment: Environment | CrowdEnvironment
 ) -> Policy | CrowdPolicy:
-    """Build a cell's policy; of an environment that is no B-DES instance nothing is revealed."""
+    """Build a cell's policy; what an environment does not say of itself is not revealed."""
     instance = environment.instance if isinstance(environment, HasInstance) else None
-    known = {} if instance is None else {"q0": instance.q0}
-    lam = instance.lam if instance is not None and cell.reveal_lam else None
+    tells: Instance | HasRateAndStart | None = instance
+    if tells is None and cell.feedback is not None and isinstance(environment, HasRateAndStart):
+        tells = environment
+    known = {} if tells is None else {"q0": tells.q0}
+    lam = tells.lam if tells is not None and cell.reveal_lam else None
     if cell.feedback is None:
         shown = instance if cell.reveal_replenishing_arm else None
         best = None if shown is None else int(shown.b.argmax())

@@ -16,6 +16,7 @@ from bdes_framework.errors import BdesError
 from bdes_framework.interfaces import (
     CrowdEnvironment,
     HasInstance,
+    HasRateAndStart,
     HasVisitsPerUser,
     Kind,
     Outcome,
@@ -147,6 +148,27 @@ def visits_per_user_are_at_least_1(subject: Subject, scenario: CrowdScenario) ->
     often = environment.visits_per_user
     is_sound = often is None or (is_number(often) and 1 <= often < math.inf)
     expect.that(is_sound, "visits_per_user: a number of at least 1, or None", quoted(often))
+
+
+@SUITE.over(CrowdScenario(40, 1))
+def rate_and_start_are_those_of_users(subject: Subject, scenario: CrowdScenario) -> None:
+    """An environment that says lam and q0 says numbers that agree with instance and states."""
+    environment = build(subject, scenario)
+    if not isinstance(environment, HasRateAndStart):
+        raise SkipTest("it does not say at which rate and state users begin")
+    lam, q0 = environment.lam, environment.q0
+    expect.that(is_number(lam) and 0 <= lam <= 1, "lam: a number in [0, 1]", quoted(lam))
+    is_state = is_number(q0) and 0 <= q0 < math.inf
+    expect.that(is_state, "q0: a number of at least 0", quoted(q0))
+    if isinstance(environment, HasInstance):
+        own = environment.instance.lam, environment.instance.q0
+        expect.that((lam, q0) == own, f"lam and q0 of its instance: {own}", quoted((lam, q0)))
+    users = _came(environment, scenario.visits)
+    states = environment.pull(users, scenario.arms(environment.n_arms)[: users.size]).states
+    if states is not None:
+        first = states[np.unique(users, return_index=True)[1]]
+        expected = f"every user at {q0:g} at their first visit, as q0 says"
+        expect.same(np.full(first.size, float(q0)), first, expected, "state", "user", 1e-9)
 
 
 def _arrivals(subject: Subject, scenario: CrowdScenario) -> Iterator[tuple[int, IntArray]]:

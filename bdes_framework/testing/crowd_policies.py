@@ -479,6 +479,22 @@ def same_changes_give_the_same_arms(subject: Subject, scenario: CrowdPolicyScena
 
 
 @SUITE.over(*ORDINARY)
+def changed_arms_leave_diagnostics_flat(subject: Subject, scenario: CrowdPolicyScenario) -> None:
+    """Diagnostics are flat right after an arm was added or retired, before the next ask."""
+    policy = _with_changing_arms(subject, scenario)
+    if not isinstance(policy, HasDiagnostics):
+        raise SkipTest("it has no diagnostics")
+    show = policy.diagnostics
+    for visits in (0, scenario.visits):
+        if visits:
+            Player(policy, scenario).play(visits)
+        policy.add_arm()
+        expect.flat(show())
+        policy.retire_arm(1 if visits else 0)
+        expect.flat(show())
+
+
+@SUITE.over(*ORDINARY)
 def wrong_changes_are_rejected(subject: Subject, scenario: CrowdPolicyScenario) -> None:
     """Retiring an arm that is none, one that was retired, or the last raises InvalidValueError."""
     policy, n = _with_changing_arms(subject, scenario), scenario.n_arms

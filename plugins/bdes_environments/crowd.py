@@ -24,6 +24,7 @@ from bdes_framework import (
 )
 
 _NO_NOISE = np.empty(0)
+_COHORT = 100
 _LAST_VISIT = 2.0**53
 """No heavy tail is longer than this: integers that floats hold exactly."""
 
@@ -54,7 +55,8 @@ class CrowdConfig:
         How the number of a user's visits is drawn: always the same (a whole number), with the
         same chance of leaving after every visit, or with P(more than k) = (1 + k/s)^-tail.
     tail : float
-        The exponent of heavy tails, above 1; up to 2 the variance is infinite.
+        The exponent of heavy tails, above 1 and at most 20: up to 2 the variance is infinite, and
+        from 20 on lifetimes are nearly geometric.
     arrivals : "uniform" | "round-robin" | "cohorts" | "file"
         Who comes next: anybody who has not left, with equal chances; one after another, in turns;
         anybody of a cohort, and the next cohort when all of it have left; or what a file says.
@@ -82,11 +84,11 @@ class CrowdConfig:
     lifetimes: Literal["fixed", "geometric", "heavy-tailed"] = field(
         default="fixed", validator=in_(("fixed", "geometric", "heavy-tailed"))
     )
-    tail: float = field(default=1.5, validator=[bdes.validate_number, gt(1), lt(math.inf)])
+    tail: float = field(default=1.5, validator=[bdes.validate_number, gt(1), le(20)])
     arrivals: Literal["uniform", "round-robin", "cohorts", "file"] = field(
         default="uniform", validator=in_(("uniform", "round-robin", "cohorts", "file"))
     )
-    cohort: int = field(default=100, validator=[bdes.validate_integer, ge(1)])
+    cohort: int = field(default=_COHORT, validator=[bdes.validate_integer, ge(1)])
     file: Path | None = None
     spread: float = field(default=0.0, validator=[bdes.validate_number, ge(0), le(1)])
     q0: float = field(default=1.0, validator=check_unit_interval)
@@ -103,6 +105,20 @@ class CrowdConfig:
             raise InvalidValueError("the file says how often a user comes, not visits_per_user")
         if self.arrivals == "cohorts" and per_user is None:
             raise InvalidValueError("cohorts need visits_per_user: nobody would ever leave")
+        if self.arrivals != "cohorts" and self.cohort != _COHORT:
+            raise InvalidValueError(
+                f"cohort = {self.cohort} has no effect: users come by arrivals = {self.arrivals!r},"
+                " not 'cohorts'"
+            )
+        if self.lifetimes != "fixed" and per_user is None:
+            why = (
+                "nobody ever leaves"
+                if self.file is None
+                else "the file says how often a user comes"
+            )
+            raise InvalidValueError(
+                f"lifetimes = {self.lifetimes!r} have no effect without visits_per_user: {why}"
+            )
         if per_user is not None and self.lifetimes == "fixed" and per_user != int(per_user):
             raise InvalidValueError(
                 f"visits_per_user must be a whole number if all are alike, got {per_user}"
@@ -357,6 +373,16 @@ class Crowd:
     def visits_per_user(self) -> float | None:
         """How often a user comes on average; None if nobody ever leaves."""
         return self._visits_per_user
+
+    @property
+    def lam(self) -> float:
+        """How far one visit moves a user's state; users do not differ in it."""
+        return self._instance.lam
+
+    @property
+    def q0(self) -> float:
+        """The state of every user at their first visit."""
+        return self._instance.q0
 
     def arrivals(self, n: int) -> IntArray:
         """Return the users of the next visits."""

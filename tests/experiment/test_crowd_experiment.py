@@ -17,7 +17,7 @@ from bdes_framework.experiment.replay import experiment_of, replay_cell, verify_
 from bdes_framework.experiment.store import open_store
 from bdes_framework.simulation.feedback import Feedback, FeedbackConfig
 from tests.support.command import bdes as command
-from tests.support.experiments import changed, dump
+from tests.support.experiments import Dump, changed, dump
 from tests.support.players import PLUGINS
 
 FILE = """
@@ -66,6 +66,45 @@ lam = 0.1
 """
 
 
+LEARNED = """
+name = "learned"
+seed = 1
+horizons = [600]
+replications = 2
+checkpoints = 12
+
+[feedback]
+every = 20
+delay = 10
+lost = 0.1
+
+[[environments]]
+use = "crowd"
+users = 60
+visits_per_user = 12
+lifetimes = "geometric"
+r = [0.9, 0.6, 0.3]
+b = [0.1, 0.5, 1.0]
+lam = 0.3
+
+[[policies]]
+use = "crowd-posterior"
+draws = 2
+growth = 0.9
+
+[[policies]]
+label = "warm"
+use = "crowd-posterior"
+draws = 2
+growth = 0.9
+prior = "fit.toml"
+
+[[policies]]
+use = "crowd-table"
+table = "table.json"
+"""
+
+
 def write(folder: Path, *changes: tuple[str, str]) -> Path:
     (folder / "crowd.toml").write_text(changed(FILE, *changes))
     return folder / "crowd.toml"
@@ -108,26 +147,59 @@ def test_cells_are_what_simulate_crowd_does(folder: Path) -> None:
         assert found.regret_per_user == found.regret / trace.n_users
 
 
-def test_engines_and_interruptions_change_no_bit(folder: Path, tmp_path: Path) -> None:
-    experiment = load_experiment(folder / "crowd.toml")
-    run_experiment(experiment, out=tmp_path / "two", engine="processes", reuse=False).close()
+def check_interruption(file: Path, whole: Dump, folder: Path, cut: int) -> None:
+    """Run in two parts, of which the first has ``cut`` cells: the same bits must be stored."""
+    experiment = load_experiment(file)
     n = 0
 
     def stop(cell: bdes.Cell, result: bdes.CellResult) -> None:
         nonlocal n
         n += 1
-        if n == 5:
+        if n == cut:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_experiment(experiment, out=tmp_path / "cut", engine="serial", reuse=False, on_cell=stop)
-    with run_experiment(experiment, out=tmp_path / "cut", engine="serial", reuse=False) as run:
+        run_experiment(experiment, out=folder / "cut", engine="serial", reuse=False, on_cell=stop)
+    with run_experiment(experiment, out=folder / "cut", engine="serial", reuse=False) as run:
         assert run.progress is not None
-        assert run.progress.n_reused == 5
+        assert run.progress.n_reused == cut
+    assert dump(folder / "cut") == whole
+
+
+def test_engines_and_interruptions_change_no_bit(folder: Path, tmp_path: Path) -> None:
     whole = dump(folder / "run")
     assert len(whole) == 24 + 8 + 24 + 8  # cells, benchmarks, and both over users
+    file = folder / "crowd.toml"
+    run_experiment(file, out=tmp_path / "two", engine="processes", reuse=False).close()
     assert dump(tmp_path / "two") == whole
-    assert dump(tmp_path / "cut") == whole
+    check_interruption(file, whole, tmp_path, cut=5)
+
+
+def test_what_learns_has_the_same_bits(tmp_path: Path) -> None:
+    instance = bdes.Instance([0.9, 0.6, 0.3], [0.1, 0.5, 1.0], 0.3)
+    rng = np.random.default_rng(8)
+    arms = rng.integers(3, size=(100, 25))
+    means = np.array([instance.expected_rewards(own) for own in arms])
+    clicks = (rng.random(arms.shape) < means).astype(np.int64)
+    log = bdes.Log(arms.ravel(), clicks.ravel(), np.arange(100) * 25)
+    bdes.save_fit(bdes.fit(log), tmp_path / "fit.toml")
+    planner = PLUGINS.planner("certified")
+    assert isinstance(planner, bdes.StationaryPlanner)
+    planner.plan_stationary(instance, 0.9).write(tmp_path / "table.json")
+    (tmp_path / "crowd.toml").write_text(LEARNED)
+    file = tmp_path / "crowd.toml"
+    with run_experiment(file, out=tmp_path / "run", engine="serial", reuse=False) as run:
+        cells = run.cells()
+    assert not any(cell.error for cell in cells)
+    totals = {(cell.policy, cell.replication): cell.total_mean for cell in cells}
+    assert len(set(totals.values())) == 6
+    whole = dump(tmp_path / "run")
+    check_interruption(file, whole, tmp_path, cut=3)
+    # With a timeout even short cells are run by workers.
+    timed = tmp_path / "timed.toml"
+    timed.write_text(changed(LEARNED, ("seed = 1\n", "seed = 1\ntimeout = 300\n")))
+    run_experiment(timed, out=tmp_path / "two", engine="processes", reuse=False).close()
+    assert dump(tmp_path / "two") == whole
 
 
 def test_finished_cells_are_reused(folder: Path) -> None:
@@ -319,6 +391,36 @@ def test_where_users_differ_there_is_no_regret(tmp_path: Path) -> None:
         assert not run.benchmarks()
         assert "per visit" in run.table().sentence
         assert all(row["regret_per_user"] is None for row in run.rows())
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3])
+@pytest.mark.parametrize("reveal_lam", [True, False])
+def test_policies_are_told_what_run_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spread: float, reveal_lam: bool
+) -> None:
+    problems = []
+
+    def note(
+        self: bdes.Plugins, use: bdes.CrowdPolicyRef, problem: bdes.CrowdProblem, **options: Any
+    ) -> bdes.CrowdPolicy:
+        problems.append(problem)
+        return build(self, use, problem, **options)
+
+    build = bdes.Plugins.crowd_policy
+    experiment = load_experiment(
+        write(
+            tmp_path,
+            ("cohort = 10", f"cohort = 10\nspread = {spread}\nq0 = 0.4"),
+            ("[400, 2000]", "[200]"),
+            ("replications = 2", f"replications = 1\nreveal_lam = {str(reveal_lam).lower()}"),
+        )
+    )
+    monkeypatch.setattr(bdes.Plugins, "crowd_policy", note)
+    with run_experiment(experiment, out=tmp_path / "run", engine="serial") as run:
+        told = run.told["each thompson"]
+    assert {problem.q0 for problem in problems} == {0.4}
+    assert {problem.lam for problem in problems} == {0.3 if reveal_lam else None}
+    assert ("lam" in told) == reveal_lam
 
 
 def test_cells_are_replayed_and_verified(folder: Path) -> None:

@@ -99,6 +99,12 @@ changed(f"{FORM}.column", lambda outcome: {"states": outcome.states[:, np.newaxi
 subject.variant("n-arms-is-a-positive-int", n_arms=np.int64(3))
 subject.variant("good.says-how-often", visits_per_user=12.5)
 subject.variant("visits-per-user-are-at-least-1", visits_per_user=0.5)
+subject.variant("good.says-rate-and-start", lam=INSTANCE.lam, q0=INSTANCE.q0)
+RATE = "rate-and-start-are-those-of-users"
+subject.variant(f"{RATE}.above-1", lam=1.5, q0=INSTANCE.q0)
+subject.variant(f"{RATE}.no-number", lam=INSTANCE.lam, q0="1")
+subject.variant(f"{RATE}.of-instance", lam=0.4, q0=INSTANCE.q0)
+subject.variant(f"{RATE}.of-states", base=Plain, lam=INSTANCE.lam, q0=0.5)
 once("outcomes-are-finite", state=np.nan)
 once("rewards-lie-in-0-1.reward", reward=1.5)
 once("rewards-lie-in-0-1.mean", mean=-0.25, base=Plain)

@@ -307,6 +307,13 @@ class Whimsical(Changing):
         return self.left[(self.whim[0] // 11) % len(self.left)]
 
 
+subject.variant(
+    "changed-arms-leave-diagnostics-flat",
+    base=Changing,
+    diagnostics=lambda self: {"means": self.paid / np.ones(self.problem.n_arms)},
+)
+
+
 @subject("wrong-changes-are-rejected")
 class Lenient(Changing):
     """Retires whatever it is told to."""

@@ -36,6 +36,9 @@ class EachConfig:
     What one user teaches helps no other. Where a reward is not known yet, the arm that the copy
     waits for is shown again.
 
+    Rewards of visits more than 2^20 (1,048,576) visits ago are ignored; ``ignored`` of the
+    diagnostics counts them.
+
     Parameters
     ----------
     policy : policy
@@ -55,6 +58,9 @@ class PooledConfig:
     """One policy for one audience, for all users together: blind to who comes.
 
     Where a reward is not known yet, the arm that it waits for is shown again.
+
+    Rewards of visits more than 2^20 (1,048,576) visits ago are ignored; ``ignored`` of the
+    diagnostics counts them.
 
     Parameters
     ----------
@@ -155,8 +161,8 @@ class Copies:
         return found
 
     def diagnostics(self) -> bdes.Diagnostics:
-        """Return how many copies there are."""
-        return {"copies": len(self._copies)}
+        """Return how many copies there are, and how many rewards were ignored."""
+        return {"copies": len(self._copies), "ignored": self._open.n_ignored}
 
 
 def build_each(config: EachConfig, context: CrowdPolicyContext) -> Copies:

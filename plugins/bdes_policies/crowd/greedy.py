@@ -19,6 +19,9 @@ class CrowdGreedyConfig:
     does to their states is ignored. First every arm is shown equally often, in turns. Ties go to
     the lowest arm.
 
+    Rewards of visits more than 2^20 (1,048,576) visits ago are ignored; ``ignored`` of the
+    diagnostics counts them.
+
     Parameters
     ----------
     explore : int
@@ -109,5 +112,6 @@ class CrowdGreedy:
                 self._trials.append((others, left * others.size // tried.size, turn))
 
     def diagnostics(self) -> bdes.Diagnostics:
-        """Return how many rewards of each arm are known, and their means."""
-        return {"told": self._told.copy(), "means": self._means}
+        """Return how many rewards of each arm are known, their means, and how many were ignored."""
+        ignored = self._open.n_ignored
+        return {"told": self._told.copy(), "means": self._means, "ignored": ignored}

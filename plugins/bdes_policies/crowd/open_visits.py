@@ -78,6 +78,8 @@ class OpenVisits:
     def __init__(self) -> None:
         self._n = 0
         self._n_open = 0
+        self.n_ignored = 0
+        """How many rewards came too late, of visits too long ago to be remembered."""
         self._ring = np.full((1024, 2), _CLOSED, dtype=np.int32)
 
     def open(self, users: IntArray, arms: IntArray) -> None:
@@ -124,6 +126,7 @@ class OpenVisits:
         reject(closed, visits, self._n)
         self._n_open -= closed
         if closed < visits.size:
+            self.n_ignored += visits.size - closed
             recent = users != _CLOSED
             users, arms, rewards = users[recent], arms[recent], rewards[recent]
         return users, arms, rewards

@@ -132,6 +132,26 @@ def _is_same_mode(one: PosteriorPoint, other: PosteriorPoint) -> bool:
     return float(apart @ other.precision @ apart) < 0.1
 
 
+def _with_arm(point: PosteriorPoint, k: int) -> PosteriorPoint:
+    """Return a point of ``k`` arms with one more, at logits of 0, of which nothing is known."""
+    places = [k, 2 * k]
+
+    def wide(matrix: FloatArray, own: float) -> FloatArray:
+        wider = np.insert(np.insert(matrix, places, 0.0, axis=0), places, 0.0, axis=1)
+        for place in (k, 2 * k + 1):
+            wider[place, place] = own
+        return wider
+
+    return evolve(
+        point,
+        theta=np.insert(point.theta, places, 0.0),
+        slope=np.insert(point.slope, places, 0.0),
+        score=np.insert(point.score, places, 0.0),
+        precision=wide(point.precision, 0.5),  # of uniform priors at one half: 2 p (1 - p)
+        information=wide(point.information, 0.0),
+    )
+
+
 def _move(logits: FloatArray, step: FloatArray) -> FloatArray:
     moved = logits + np.clip(step, -_MAX_MOVE, _MAX_MOVE)
     return np.asarray(np.clip(moved, -MAX_LOGIT, MAX_LOGIT))
@@ -170,13 +190,13 @@ class ModeSearch:
         return self.modes
 
     def add_arm(self) -> None:
-        """Look for the modes of one more arm from now on; the next update finds them."""
+        """Look for the modes of one more arm from now on; the next update finds them.
+
+        Until then the arm's r and b are one half, as sure as their uniform priors are.
+        """
         k = self._n_arms
         self._n_arms += 1
-        self.modes = [
-            Mode(evolve(point, theta=np.insert(point.theta, [k, 2 * k], 0.0)), evidence)
-            for point, evidence in self.modes
-        ]
+        self.modes = [Mode(_with_arm(point, k), evidence) for point, evidence in self.modes]
 
     def _first_starts(self) -> list[FloatArray]:
         zeros = np.zeros(2 * self._n_arms)

@@ -54,7 +54,7 @@ def test_cohorts_come_one_after_another() -> None:
     ]
 
 
-@pytest.mark.parametrize(("mean", "tail"), [(1.5, 3.0), (20.0, 2.5), (50.0, 1.5)])
+@pytest.mark.parametrize(("mean", "tail"), [(1.5, 3.0), (20.0, 2.5), (50.0, 1.5), (50.0, 20.0)])
 def test_heavy_tails_have_their_mean(mean: float, tail: float) -> None:
     scale = heavy_scale(mean, tail)
     k = np.arange(10_000_000)
@@ -99,11 +99,18 @@ def test_arrivals_come_from_a_file(tmp_path: Path) -> None:
         ({"arrivals": "file", "file": "no-such-file"}, "cannot be read"),
         ({"arrivals": "file", "file": "x", "visits_per_user": 3}, "the file says how often"),
         ({"arrivals": "cohorts"}, "cohorts need visits_per_user"),
+        ({"cohort": 10}, "cohort = 10 has no effect: users come by arrivals = 'uniform'"),
+        ({"lifetimes": "geometric"}, "'geometric' have no effect.*: nobody ever leaves"),
+        (
+            {"arrivals": "file", "file": "x", "lifetimes": "heavy-tailed"},
+            "'heavy-tailed' have no effect.*: the file says",
+        ),
         ({"visits_per_user": 2.5}, "whole number"),
         ({"visits_per_user": 0.5, "lifetimes": "geometric"}, "visits_per_user"),
         ({"users": 0}, "users"),
         ({"arrivals": "sometimes"}, "expected one of"),
         ({"tail": 1.0}, "tail"),
+        ({"tail": 60.0, "lifetimes": "heavy-tailed", "visits_per_user": 50}, "tail.*<= 20"),
         ({"spread": 1.5}, "spread"),
         ({"r": [1.5, 0.1]}, "r must lie in"),
     ],

@@ -192,6 +192,31 @@ def test_rewards_of_long_ago_are_ignored(monkeypatch: pytest.MonkeyPatch) -> Non
     assert kept.close(np.array([15_999]), np.array([1.0]))[0].tolist() == [9999]
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        "crowd-greedy",
+        {"use": "each", "policy": "ucb1"},
+        {"use": "pooled", "policy": "ucb1"},
+    ],
+    ids=["greedy", "each", "pooled"],
+)
+def test_ignored_rewards_are_counted(
+    monkeypatch: pytest.MonkeyPatch, use: str | dict[str, Any]
+) -> None:
+    monkeypatch.setattr(open_visits, "WINDOW", 2048)
+    policy = PLUGINS.crowd_policy(use, CrowdProblem(2, 10_000), seed=1)
+    assert isinstance(policy, bdes.HasDiagnostics)
+    for _ in range(10):
+        policy.ask(np.arange(300) % 7)
+    policy.tell(np.array([2999, 2500]), np.ones(2))
+    assert policy.diagnostics()["ignored"] == 0
+    policy.tell(np.array([3, 900, 2998, 5]), np.ones(4))
+    assert policy.diagnostics()["ignored"] == 3
+    policy.tell(np.array([6]), np.ones(1))
+    assert policy.diagnostics()["ignored"] == 4
+
+
 def test_visits_are_kept_while_rewards_are_late() -> None:
     """Against a dictionary: growing moves open visits to other places, and loses none."""
     kept = OpenVisits()

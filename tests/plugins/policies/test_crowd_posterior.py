@@ -484,3 +484,24 @@ def test_greedy_goes_on_with_its_turns() -> None:
     policy.retire_arm(1)
     assert policy.add_arm() == 3
     assert policy.ask(np.arange(6)).tolist() == [2, 0, 3, 3, 0, 0]
+
+
+@pytest.mark.parametrize("lam", [None, 0.3])
+def test_new_arms_are_uniform_in_diagnostics(lam: float | None) -> None:
+    policy = PLUGINS.crowd_policy("crowd-posterior", CrowdProblem(2, 5000, lam=lam), seed=1)
+    assert isinstance(policy, ChangesArms)
+    assert isinstance(policy, bdes.HasDiagnostics)
+    policy.ask(np.arange(100))
+    policy.tell(np.arange(100), np.ones(100))
+    policy.ask(np.arange(100))
+    before = policy.diagnostics()
+    policy.add_arm()
+    after = policy.diagnostics()
+    assert after["lam_high"] == before["lam_high"]
+    end = 1.96 * np.sqrt(2.0)  # 2 is one over the curvature of a uniform prior, in logits
+    logistic = 1.0 / (1.0 + np.exp(-np.array([-end, 0.0, end])))
+    for name in ("r", "b"):
+        shown = [np.asarray(after[f"{name}_{at}"]) for at in ("low", "hat", "high")]
+        assert [values[2] for values in shown] == pytest.approx(logistic)
+        first = [np.asarray(before[f"{name}_{at}"]) for at in ("low", "hat", "high")]
+        assert np.array(shown)[:, :2] == pytest.approx(np.array(first))
