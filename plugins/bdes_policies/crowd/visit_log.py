@@ -63,7 +63,7 @@ def _group(users: NDArray[np.int32], n_users: int) -> tuple[IntArray, IntArray]:
 
 
 class VisitLog:
-    """Visits by number, in arrays that grow by doubling: ten bytes a visit, twice that at most.
+    """Visits by number, in arrays that grow by doubling: 12 bytes a visit, up to 24 after that.
 
     What it holds depends on which rewards are known, not on the order they became known in.
     """

@@ -505,3 +505,14 @@ def test_new_arms_are_uniform_in_diagnostics(lam: float | None) -> None:
         assert [values[2] for values in shown] == pytest.approx(logistic)
         first = [np.asarray(before[f"{name}_{at}"]) for at in ("low", "hat", "high")]
         assert np.array(shown)[:, :2] == pytest.approx(np.array(first))
+
+
+def test_log_takes_12_to_24_bytes_a_visit() -> None:
+    log, sizes = VisitLog(), []
+    for _ in range(300):
+        log.add(np.arange(100), np.zeros(100, dtype=np.int64))
+        held = sum(part.nbytes for part in vars(log).values() if isinstance(part, np.ndarray))
+        sizes.append(held / log.n_visits)
+    after = np.array(sizes)[11:]  # its first arrays have room for 1,024
+    assert after.min() == pytest.approx(12.0, rel=0.01)
+    assert 23.0 < after.max() <= 24.0
