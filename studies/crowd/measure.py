@@ -27,7 +27,9 @@ MEASURED = Path(__file__).with_name("measured.json")
 PLUGINS = bdes.load_plugins()
 FAMILIES: Final[tuple[Literal["click-bait", "uniform"], ...]] = ("click-bait", "uniform")
 RATES = (0.02, 0.1, 0.5, 1.0)
-LIFETIMES = ("geometric", "fixed")
+LIFETIMES: Final[tuple[Literal["geometric", "fixed"], ...]] = ("geometric", "fixed")
+ARRIVALS: Final[tuple[Literal["uniform", "round-robin"], ...]] = ("uniform", "round-robin")
+"""Besides cohorts: all users are there from the start."""
 COHORT = 200
 """Users who come at a time: when all have left, the next come."""
 LOGGED_ROWS = 100_000
@@ -69,6 +71,7 @@ class Game:
     n_arms: int = 5
     delay: int = 0
     lost: float = 0.0
+    arrivals: Literal["cohorts", "uniform", "round-robin"] = "cohorts"
 
 
 @frozen
@@ -141,8 +144,8 @@ def measure(game: Game) -> Row:
         users=game.users,
         visits_per_user=game.visits_per_user,
         lifetimes=game.lifetimes,
-        arrivals="cohorts",
-        cohort=COHORT,
+        arrivals=game.arrivals,
+        **({"cohort": COHORT} if game.arrivals == "cohorts" else {}),
     )
     visits = 2 * game.users * game.visits_per_user  # all leave before
     told = bdes.CrowdProblem(game.n_arms, visits)
@@ -233,7 +236,7 @@ def parts() -> dict[str, list[Game]]:
     main = [
         evolve(game, lifetimes=lifetimes)
         for game in games("main", SEEDS)
-        for lifetimes in ("geometric", "fixed")
+        for lifetimes in LIFETIMES
     ]
     screen = [
         evolve(game, policy=f"{way} {policy}", users=users)
@@ -250,6 +253,12 @@ def parts() -> dict[str, list[Game]]:
         "arms": [evolve(g, n_arms=20) for g in games("arms", range(3))],
         "visits": [evolve(g, users=3_000, visits_per_user=500) for g in games("visits", range(3))],
         "best": best_baselines(),
+        "arrivals": [
+            evolve(game, arrivals=arrivals, lifetimes=lifetimes)
+            for arrivals in ARRIVALS
+            for lifetimes in LIFETIMES
+            for game in games("arrivals", range(2))
+        ],
     }
 
 

@@ -1,13 +1,13 @@
 """The page of what was measured: ``python -m studies.crowd.page`` writes docs/crowd-learning.md."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from bdes_framework import FloatArray
-from studies.crowd.measure import FAMILIES, LIFETIMES, RATES, Row, saved
+from studies.crowd.measure import ARRIVALS, FAMILIES, LIFETIMES, RATES, Row, saved
 from studies.pages import interval_of_means, replaced_between, slope_with_interval, table
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "crowd-learning.md"
@@ -76,7 +76,7 @@ def main_table(rows: list[Row]) -> str:
                 {
                     "lifetimes": lifetimes,
                     "lam": f"{lam:g}",
-                    "instances": str(len(these)),
+                    "instances of each": str(len(families["uniform"])),
                     "click-bait": percent(families["click-bait"]),
                     "uniform": percent(families["uniform"]),
                     "both": percent(by_seed(these, _loss)),
@@ -84,6 +84,19 @@ def main_table(rows: list[Row]) -> str:
                     "against the table": f"{100 * by_table.mean():.2f}",
                 }
             )
+    return table(lines)
+
+
+def arrivals_table(rows: list[Row]) -> str:
+    lines = []
+    for arrivals in ARRIVALS:
+        for lifetimes in LIFETIMES:
+            line: dict[str, str] = {"arrivals": arrivals, "lifetimes": lifetimes}
+            for lam in RATES:
+                these = chosen(rows, "arrivals", lam=lam, lifetimes=lifetimes, arrivals=arrivals)
+                worst = 100 * max(row.loss for row in these)
+                line[f"lam = {lam:g}"] = f"{100 * by_seed(these, _loss).mean():.2f} ({worst:.2f})"
+            lines.append(line)
     return table(lines)
 
 
@@ -165,6 +178,7 @@ def text_of(rows: list[Row]) -> str:
     """Return the section of the page."""
     main = chosen(rows, "main")
     speed = 1e6 * sum(row.seconds for row in main) / sum(row.visits for row in main)
+    arrivals = len(chosen(rows, "arrivals")) // (len(FAMILIES) * len(RATES) * 4)
     screened = {row.game.policy for row in chosen(rows, "screen")}
     return "\n\n".join(
         [
@@ -174,6 +188,12 @@ def text_of(rows: list[Row]) -> str:
                 " the environment included."
             ),
             main_table(rows),
+            (
+                "The same where all 10,000 users are there from the start, so that for long nobody"
+                f" is seen to leave; {arrivals} instances of each family,"
+                " mean and worst run:"
+            ),
+            arrivals_table(rows),
             "Regret of the first so many users, lifetimes geometric, and its log-log slope:",
             growth_table(rows),
             (
@@ -210,27 +230,31 @@ def _asked(rows: list[Row]) -> str:
 
 def failures(rows: list[Row]) -> list[str]:
     """Return which bounds do not hold."""
-    found = []
-    for lam in RATES:
-        for lifetimes in LIFETIMES:
-            these = chosen(rows, "main", lam=lam, lifetimes=lifetimes)
+    return [each for lam in RATES for each in _failures_at(rows, lam)]
+
+
+def _failures_at(rows: list[Row], lam: float) -> Iterator[str]:
+    for lifetimes in LIFETIMES:
+        for arrivals in ("cohorts", *ARRIVALS):
+            part = "main" if arrivals == "cohorts" else "arrivals"
+            these = chosen(rows, part, lam=lam, lifetimes=lifetimes, arrivals=arrivals)
             mean, worst = by_seed(these, _loss).mean(), max(row.loss for row in these)
             if mean > MOST_LOST or worst > MOST_LOST_ONCE:
-                found.append(f"lam = {lam:g}, {lifetimes}: {mean:.4f}, at worst {worst:.4f}")
-        plain = chosen(rows, "main", lam=lam, lifetimes="geometric")
-        if growth := chosen(rows, "growth", lam=lam):
-            regret = np.array([row.regret_at for row in growth])
-            if (slope := slope_with_interval(growth[0].marks, regret)[0]) > MOST_SLOPE:
-                found.append(f"lam = {lam:g}: slope {slope:.2f}")
-        for part, most in (("delays", MOST_FOR_DELAYS), ("warm", MOST_AFTER_WARM_START)):
-            these = chosen(rows, part, lam=lam)
-            if these and (times := ratio(these, plain)) > most:
-                found.append(f"lam = {lam:g}, {part}: {times:.2f} times the regret")
-        for way in ("each", "pooled") if lam >= RATES[1] else ():
-            name, theirs = best_copies(rows, way, lam)
-            if (times := 1.0 / ratio(plain, theirs)) < LEAST_ADVANTAGE:
-                found.append(f"lam = {lam:g}: only {times:.1f} times less than {name}")
-    return found
+                share = f"{100 * mean:.2f} % lost, at worst {100 * worst:.2f} %"
+                yield f"lam = {lam:g}, arrivals {arrivals}, lifetimes {lifetimes}: {share}"
+    plain = chosen(rows, "main", lam=lam, lifetimes="geometric")
+    if growth := chosen(rows, "growth", lam=lam):
+        regret = np.array([row.regret_at for row in growth])
+        if (slope := slope_with_interval(growth[0].marks, regret)[0]) > MOST_SLOPE:
+            yield f"lam = {lam:g}: slope {slope:.2f}"
+    for part, most in (("delays", MOST_FOR_DELAYS), ("warm", MOST_AFTER_WARM_START)):
+        these = chosen(rows, part, lam=lam)
+        if these and (times := ratio(these, plain)) > most:
+            yield f"lam = {lam:g}, {part}: {times:.2f} times the regret"
+    for way in ("each", "pooled") if lam >= RATES[1] else ():
+        name, theirs = best_copies(rows, way, lam)
+        if (times := 1.0 / ratio(plain, theirs)) < LEAST_ADVANTAGE:
+            yield f"lam = {lam:g}: only {times:.1f} times less than {name}"
 
 
 def main() -> None:

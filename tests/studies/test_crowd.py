@@ -40,3 +40,15 @@ def test_regret_ratio_pairs_seeds() -> None:
     assert page.ratio(rows, rows) == 1.0
     assert page.ratio(rows[:1], rows) == pytest.approx(1.0)
     assert np.isfinite(page.ratio(rows, rows[:3]))
+
+
+def test_every_bound_but_the_known_ones_holds() -> None:
+    """What is missed is said on the page, and nothing else is."""
+    missed = page.failures(ROWS)
+    known = ("delays", "arrivals", "lam = 1: slope")
+    assert [each for each in missed if not any(word in each for word in known)] == []
+    assert all(each in page.PAGE.read_text(encoding="utf-8") for each in missed)
+
+
+def test_page_shows_what_was_measured() -> None:
+    assert page.text_of(ROWS) in page.PAGE.read_text(encoding="utf-8")
