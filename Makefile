@@ -67,7 +67,11 @@ docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # Lines inside compiled loops cannot be traced: their tests run again, interpreted.
+BOUNDS := tests/simulation/test_crowd_benchmark.py
 INTERPRETED := tests/model tests/simulation tests/plugins/noise tests/fitting/test_likelihood.py \
+  --deselect $(BOUNDS)::test_nobody_earns_more_than_the_clairvoyant \
+  --deselect $(BOUNDS)::test_clairvoyants_bound_is_the_optimum_of_one_audience \
+  --deselect $(BOUNDS)::test_bounds_go_on_where_they_are_no_more_computed \
   tests/plugins/planners/test_exact.py tests/plugins/planners/test_blocks.py \
   tests/plugins/policies/test_fused.py \
   tests/fitting/test_drift.py::test_unknown_rewards_move_the_drift_on \

@@ -1,6 +1,7 @@
 """The benchmark for many users: brute force, the one-audience optimum, and what it refuses."""
 
 import itertools
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,14 @@ def test_clairvoyants_bound_is_the_optimum_of_one_audience(lam: float) -> None:
         for n, bound in zip(numbers.tolist(), bounds.tolist(), strict=True):
             plan = CERTIFIED.plan(instance, n)
             assert plan.value <= bound <= plan.upper_bound * (1 + 1e-4)
+
+
+def test_clairvoyants_bound_of_few_visits() -> None:
+    """The same for so few that it can be interpreted, line by line."""
+    instance = Instance([0.9, 0.3], [0.1, 1.0], 0.2)
+    for n, bound in zip((1, 3), _bounds_for(instance, np.array([1, 3])).tolist(), strict=True):
+        best = max(instance.value(arms) for arms in product((0, 1), repeat=n))
+        assert best <= bound <= best * (1 + 1e-4)
 
 
 def test_bounds_go_on_where_they_are_no_more_computed(monkeypatch: pytest.MonkeyPatch) -> None:
