@@ -69,6 +69,8 @@ docs: install
 # Lines inside compiled loops cannot be traced: their tests run again, interpreted.
 BOUNDS := tests/simulation/test_crowd_benchmark.py
 INTERPRETED := tests/model tests/simulation tests/plugins/noise tests/fitting/test_likelihood.py \
+  --deselect tests/simulation/test_crowd.py::test_memory_does_not_grow_with_visits \
+  --deselect '$(BOUNDS)::test_values_are_what_following_the_table_earns[10000-' \
   --deselect $(BOUNDS)::test_nobody_earns_more_than_the_clairvoyant \
   --deselect $(BOUNDS)::test_clairvoyants_bound_is_the_optimum_of_one_audience \
   --deselect $(BOUNDS)::test_bounds_go_on_where_they_are_no_more_computed \
