@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bdes_framework.errors import ConfigError as ConfigError
     from bdes_framework.errors import ContractError as ContractError
     from bdes_framework.errors import InvalidValueError as InvalidValueError
+    from bdes_framework.errors import JournalError as JournalError
     from bdes_framework.errors import Mistake as Mistake
     from bdes_framework.errors import PluginError as PluginError
     from bdes_framework.errors import StoreError as StoreError
@@ -88,8 +89,12 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import Benchmark as Benchmark
     from bdes_framework.interfaces import BuildContext as BuildContext
     from bdes_framework.interfaces import ChangesArms as ChangesArms
+    from bdes_framework.interfaces import ChoosesApart as ChoosesApart
+    from bdes_framework.interfaces import CrowdDecider as CrowdDecider
     from bdes_framework.interfaces import CrowdEnvironment as CrowdEnvironment
     from bdes_framework.interfaces import CrowdEnvironmentRef as CrowdEnvironmentRef
+    from bdes_framework.interfaces import CrowdEstimates as CrowdEstimates
+    from bdes_framework.interfaces import CrowdLearner as CrowdLearner
     from bdes_framework.interfaces import CrowdPolicy as CrowdPolicy
     from bdes_framework.interfaces import CrowdPolicyContext as CrowdPolicyContext
     from bdes_framework.interfaces import CrowdPolicyRef as CrowdPolicyRef
@@ -107,7 +112,11 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import HasRateAndStart as HasRateAndStart
     from bdes_framework.interfaces import HasVisitsPerUser as HasVisitsPerUser
     from bdes_framework.interfaces import JobFailure as JobFailure
+    from bdes_framework.interfaces import Journal as Journal
+    from bdes_framework.interfaces import JournalRef as JournalRef
+    from bdes_framework.interfaces import JournalTurn as JournalTurn
     from bdes_framework.interfaces import Kind as Kind
+    from bdes_framework.interfaces import LearnsApart as LearnsApart
     from bdes_framework.interfaces import NoiseModel as NoiseModel
     from bdes_framework.interfaces import NoiseModelRef as NoiseModelRef
     from bdes_framework.interfaces import Outcome as Outcome
@@ -127,6 +136,15 @@ if TYPE_CHECKING:
     from bdes_framework.model.affine import state_decay as state_decay
     from bdes_framework.model.compiling import compiled as compiled
     from bdes_framework.model.decision_table import DecisionTable as DecisionTable
+    from bdes_framework.model.events import ArmAdded as ArmAdded
+    from bdes_framework.model.events import ArmRetired as ArmRetired
+    from bdes_framework.model.events import Decided as Decided
+    from bdes_framework.model.events import Event as Event
+    from bdes_framework.model.events import ModelMade as ModelMade
+    from bdes_framework.model.events import NewUser as NewUser
+    from bdes_framework.model.events import Rewarded as Rewarded
+    from bdes_framework.model.events import UserForgotten as UserForgotten
+    from bdes_framework.model.events import WindowsClosed as WindowsClosed
     from bdes_framework.model.hull import hull_of_arms as hull_of_arms
     from bdes_framework.model.hull import pareto_arms as pareto_arms
     from bdes_framework.model.instance import CrowdProblem as CrowdProblem
@@ -187,8 +205,8 @@ _HOMES = {
     "_version": "__version__",
     "calibration.ctr_curve": "CtrCurve RateCalibration UnidentifiedCurveError calibrate_rate",
     "fitting.parametrisation": "Coordinates RatePrediction",
-    "errors": "BdesError ConfigError ContractError InvalidValueError Mistake PluginError"
-    " StoreError UnknownNameError",
+    "errors": "BdesError ConfigError ContractError InvalidValueError JournalError Mistake"
+    " PluginError StoreError UnknownNameError",
     "fitting.fisher_scoring": "PosteriorPoint ScoringRules fisher_scoring",
     "fitting.fit": "Forecast fit forecast",
     "fitting.prior": "FitPrior",
@@ -199,10 +217,13 @@ _HOMES = {
     " DiagnosticValue Engine EngineRef Environment EnvironmentRef FusedEnvironment FusedPolicy"
     " HasBenchmark HasDiagnostics HasInstance HasRateAndStart HasVisitsPerUser JobFailure Kind"
     " NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef"
-    " Reference StationaryPlanner",
+    " Reference StationaryPlanner ChoosesApart CrowdDecider CrowdEstimates CrowdLearner Journal"
+    " JournalRef JournalTurn LearnsApart",
     "model.affine": "AffineEffect add_pull effect_of_arms repeat_effect repeat_weights state_decay",
     "model.compiling": "compiled",
     "model.decision_table": "DecisionTable",
+    "model.events": "ArmAdded ArmRetired Decided Event ModelMade NewUser Rewarded UserForgotten"
+    " WindowsClosed",
     "model.hull": "hull_of_arms pareto_arms",
     "model.rounds": "Record World finite_rewards play_round reward_in_unit_interval sweep_block"
     " sweep_states",

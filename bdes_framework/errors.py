@@ -33,6 +33,20 @@ class StoreError(BdesError, OSError):
     """A run's folder or another file cannot be used: damaged, newer, full, in use, not writable."""
 
 
+class JournalError(BdesError, OSError):
+    """A journal cannot be used: damaged, newer, full, held by another process, out of reach.
+
+    Attributes
+    ----------
+    is_passing : bool
+        Whether the same may go well later, with nothing repaired: a full disk, a lost connection.
+    """
+
+    def __init__(self, message: str, *, is_passing: bool = False) -> None:
+        self.is_passing = is_passing
+        super().__init__(message)
+
+
 @frozen
 class Mistake:
     """One thing wrong in a configuration: where it is and what is wrong with it."""

@@ -6,6 +6,7 @@ go in and out, a block of pulls at a time; shapes are written beside every array
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from enum import Enum
 from typing import (
     TYPE_CHECKING,
@@ -28,6 +29,7 @@ from bdes_framework._internal.text import quoted
 from bdes_framework._internal.upwards import drawn, report_function
 from bdes_framework.errors import ContractError, InvalidValueError
 from bdes_framework.model.decision_table import DecisionTable
+from bdes_framework.model.events import Decided, Event, ModelMade, Rewarded
 from bdes_framework.model.instance import CrowdProblem, Instance, Problem
 from bdes_framework.model.rounds import Record, World
 from bdes_framework.model.schedule import Schedule, schedule_html
@@ -46,6 +48,7 @@ class Kind(str, Enum):
     ENGINE = "engine"
     CROWD_ENVIRONMENT = "crowd_environment"
     CROWD_POLICY = "crowd_policy"
+    JOURNAL = "journal"
 
     def __str__(self) -> str:
         return self.value.replace("_", " ")
@@ -248,6 +251,36 @@ def _check_value(plan: Plan, earned: float) -> None:
 
 
 # -- protocols ------------------------------------------------------------------------------
+
+
+@frozen(eq=False)
+class CrowdEstimates:
+    """What a crowd policy takes its arms for: one estimate, its 95 % interval, and draws.
+
+    Parameters
+    ----------
+    r, b : FloatArray, shape (3, K)
+        What each arm pays at state 1, and where it leads to: estimate, low end, high end.
+    lam : FloatArray, shape (3,)
+        How far a visit moves the state: estimate, low end, high end.
+    q0 : float
+        The state of every user at their first visit.
+    continuation : float
+        How likely a user comes back after a visit, as one number for all visits, in [0, 1).
+    r_draws, b_draws : FloatArray, shape (n, K)
+        Instances drawn from the posterior; n is 1 where there is no doubt.
+    lam_draws : FloatArray, shape (n,)
+        The rates of these.
+    """
+
+    r: FloatArray
+    b: FloatArray
+    lam: FloatArray
+    q0: float
+    continuation: float
+    r_draws: FloatArray
+    b_draws: FloatArray
+    lam_draws: FloatArray
 
 
 @runtime_checkable
@@ -495,6 +528,177 @@ class ChangesArms(CrowdPolicy, Protocol):
 
 
 @runtime_checkable
+class ChoosesApart(CrowdPolicy, Protocol):
+    """A crowd policy that can be asked what it would show, while another arm may be shown.
+
+    ``ask(users)`` shows what it chooses: the same arms come from choosing for one visit after
+    another, and showing each before the next is chosen. Nobody calls both ``ask`` and these.
+    """
+
+    def choose(self, users: IntArray) -> IntArray:
+        """Return the arm to show each user now: shape (n,), n >= 1, as ``users``; notes nothing.
+
+        As if each were the only one: a user who is there twice gets the same arm twice.
+        """
+
+    def show(self, users: IntArray, arms: IntArray) -> None:
+        """Note the next visits, in order, and what was shown; this numbers the visits."""
+
+
+@runtime_checkable
+class CrowdDecider(Protocol):
+    """The half of a crowd policy that decides: by the newest model it was given.
+
+    A function of the models adopted and of what was shown, never of rewards. Asked for an arm
+    before it has a model, it raises ContractError.
+    """
+
+    def adopt(self, model: bytes) -> None:
+        """Decide by this model from now on, with users as they were after what it has read.
+
+        Visits shown since then are shown again by the caller, right after this. Raises
+        InvalidValueError, and changes nothing, if the data are no model of this policy.
+        """
+
+    def choose(self, users: IntArray) -> IntArray:
+        """Return the arm to show each user now, as ``ChoosesApart.choose``; never a retired one."""
+
+    def show(self, users: IntArray, arms: IntArray) -> None:
+        """Note the next visits, in order, and what was shown."""
+
+    def add_arm(self) -> int:
+        """Make room for another arm, not shown before a model knows it; return its number."""
+
+    def retire_arm(self, arm: int) -> None:
+        """Never show an arm again, whatever the model says."""
+
+    def estimates(self) -> CrowdEstimates:
+        """Return what the model takes the arms for."""
+
+
+@runtime_checkable
+class CrowdLearner(Protocol):
+    """The half of a crowd policy that learns: makes models of visits and rewards.
+
+    A model is a function of config, seed, the visits shown, the rewards told, changes of arms and
+    the models made before, each with what it had read. The order of rewards does not matter.
+    """
+
+    @property
+    def is_due(self) -> bool:
+        """Whether enough has become known for another model; True before the first."""
+
+    def show(self, users: IntArray, arms: IntArray) -> None:
+        """Note the next visits, in order, and what was shown; this numbers the visits."""
+
+    def tell(self, visits: IntArray, rewards: FloatArray) -> None:
+        """Note rewards of visits, as :meth:`CrowdPolicy.tell`."""
+
+    def add_arm(self) -> int:
+        """Add an arm of which nothing is known; return its number."""
+
+    def retire_arm(self, arm: int) -> None:
+        """Plan without an arm from now on."""
+
+    def learn(self) -> bytes:
+        """Make the next model of all that is known, as data; may take minutes."""
+
+    def resume(self, model: bytes) -> None:
+        """Go on as if this model had just been made here, of what is known now.
+
+        The next models are then the same bytes as if nothing had been interrupted. Raises
+        InvalidValueError, and changes nothing, if the data are no model of this policy.
+        """
+
+
+@runtime_checkable
+class LearnsApart(ChoosesApart, Protocol):
+    """A crowd policy whose learning may run beside its deciding, in a thread or on another host.
+
+    A service builds two of it, with the same config and seed, and uses the decider of one and the
+    learner of the other. ``ask`` and ``tell`` do both by turns.
+    """
+
+    @property
+    def decider(self) -> CrowdDecider:
+        """The half that decides."""
+
+    @property
+    def learner(self) -> CrowdLearner:
+        """The half that learns."""
+
+
+class JournalTurn(Protocol):
+    """The right to add to a journal: one process has it at a time, over all hosts."""
+
+    @property
+    def n_events(self) -> int:
+        """How many events there are, without those appended in this turn."""
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Add events. All of a turn become durable together when it ends without an error."""
+
+
+@runtime_checkable
+class Journal(Protocol):
+    """All that happened to a live learner, in one order, durable, for all processes that serve it.
+
+    Made with its config, opened with ``create`` or ``open``, closed at the end. Used by one thread
+    at a time; another thread or process makes one of its own for the same place. What is read is
+    what was durable when reading began. Whatever goes wrong is a JournalError; its ``is_passing``
+    says whether trying again later may help, as with a full disk.
+    """
+
+    def create(self, header: str) -> None:
+        """Make an empty journal with a header, and open it; refuse if there is one already."""
+
+    def open(self) -> str:
+        """Open the journal and return its header; older formats are brought up to date."""
+
+    def close(self) -> None:
+        """Let go of files and connections; of claims too. Closing twice is fine."""
+
+    def claim(self, role: str) -> bool:
+        """Try to become the only holder of a role until close, or until this process ends.
+
+        Roles are "owner", which journals of one process hand out, and "learner". A journal that
+        several processes may decide with hands out "owner" to each of them.
+        """
+
+    def turn(self) -> AbstractContextManager[JournalTurn]:
+        """Wait for the turn to append; at its end all that was appended is durable.
+
+        If the block raises, nothing of the turn is kept. If the end raises, nothing is either.
+        """
+
+    def count(self) -> int:
+        """Return how many events there are."""
+
+    def read(self, start: int = 0, stop: int | None = None) -> Iterator[Event]:
+        """Yield the events numbered start to stop, in order; memory stays flat.
+
+        A model's data come with the newest model alone; the others' may be None.
+        """
+
+    def find_users(self, names: Sequence[str]) -> list[int | None]:
+        """Return the number of each user by name; None for one who never came, or is forgotten."""
+
+    def find_decisions(
+        self, numbers: Sequence[int]
+    ) -> list[tuple[Decided, Rewarded | None] | None]:
+        """Return decisions by number, each with its reward if known; None where there is none."""
+
+    def newest_model(self) -> tuple[int, ModelMade] | None:
+        """Return the newest model with its data, and the number of its event; None before one."""
+
+    def read_undamaged(self) -> Iterator[Event]:
+        """Yield what can still be read of a damaged journal, in order, each event as it was."""
+
+    def check(self) -> list[str]:
+        """Return what is damaged, a line each; empty if all events are as they were written."""
+
+
+@runtime_checkable
 class AnytimePlanner(Planner, Protocol):
     """A planner that can stop early with a plan: what a time limit needs."""
 
@@ -569,6 +773,9 @@ CrowdEnvironmentRef: TypeAlias = Annotated[Reference, Kind.CROWD_ENVIRONMENT]
 CrowdPolicyRef: TypeAlias = Annotated[Reference, Kind.CROWD_POLICY]
 """A config field that names a policy for many users."""
 
+JournalRef: TypeAlias = Annotated[Reference, Kind.JOURNAL]
+"""A config field that names a journal."""
+
 
 class BuildContext(Protocol):
     """Random streams and other plugins for a factory: all it is given beside its config."""
@@ -600,6 +807,9 @@ class BuildContext(Protocol):
 
     def crowd_policy(self, ref: Reference, problem: CrowdProblem) -> CrowdPolicy:
         """Build a registered policy for many users."""
+
+    def journal(self, ref: Reference) -> Journal:
+        """Build a registered journal, which is not open yet."""
 
 
 class PolicyContext(BuildContext, Protocol):

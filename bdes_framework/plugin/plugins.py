@@ -31,6 +31,7 @@ from bdes_framework.interfaces import (
     CrowdPolicy,
     Engine,
     Environment,
+    Journal,
     Kind,
     NoiseModel,
     Planner,
@@ -64,6 +65,7 @@ _PROTOCOLS: Mapping[Kind, type] = {
     Kind.ENGINE: Engine,
     Kind.CROWD_ENVIRONMENT: CrowdEnvironment,
     Kind.CROWD_POLICY: CrowdPolicy,
+    Kind.JOURNAL: Journal,
 }
 
 
@@ -184,6 +186,10 @@ class Plugins:
     ) -> CrowdPolicy:
         """Build a policy for many users; its random choices come from ``seed`` alone."""
         return cast(CrowdPolicy, self._top(Kind.CROWD_POLICY, ref, parameters, seed, problem))
+
+    def journal(self, ref: Reference, **parameters: object) -> Journal:
+        """Build a journal; it is not open yet."""
+        return cast(Journal, self._top(Kind.JOURNAL, ref, parameters, 0))
 
     def entry(self, kind: Kind, name: str) -> Entry:
         """Return the entry called ``name``, or raise with why there is none and what there is."""
@@ -417,6 +423,9 @@ class _Context:
 
     def engine(self, ref: Reference) -> Engine:
         return cast(Engine, self._nested(Kind.ENGINE, ref))
+
+    def journal(self, ref: Reference) -> Journal:
+        return cast(Journal, self._nested(Kind.JOURNAL, ref))
 
     def _nested(self, kind: Kind, ref: Reference, problem: _AnyProblem | None = None) -> object:
         """Build with a random stream that depends only on how many were built before."""

@@ -28,6 +28,7 @@ from bdes_framework.interfaces import (
     CrowdPolicyContext,
     Engine,
     Environment,
+    Journal,
     Kind,
     NoiseModel,
     Planner,
@@ -249,6 +250,12 @@ class Registrar:
         ``uses`` as for :meth:`policy`; here the names are ``lam`` and ``visits_per_user``.
         """
         self._add(Kind.CROWD_POLICY, name, config, build, uses)
+
+    def journal(
+        self, name: str, config: type[ConfigT], build: Callable[[ConfigT, BuildContext], Journal]
+    ) -> None:
+        """Register a journal that keeps what happens to a live learner."""
+        self._add(Kind.JOURNAL, name, config, build)
 
     def _add(
         self,
