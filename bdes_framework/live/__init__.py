@@ -1,0 +1,1 @@
+"""A learner that serves people: sessions, the service, its client and the console."""
