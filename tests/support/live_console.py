@@ -1,5 +1,6 @@
 """A console that shows what a test says, served over loopback."""
 
+import asyncio
 import json
 import threading
 import time
@@ -11,7 +12,6 @@ import uvicorn
 from starlette.applications import Starlette
 
 from bdes_framework.live.console.app import StatusStream, console_routes
-from bdes_framework.live.console.sign_in import SignIn
 
 
 class ServedConsole:
@@ -27,33 +27,31 @@ class ServedConsole:
 
 @contextmanager
 def served_console(
-    status: Mapping[str, Any], token: str | None = None, *, port: int = 0, every: float = 0.1
+    status: Mapping[str, Any], *, port: int = 0, every: float = 0.1
 ) -> Iterator[ServedConsole]:
     """Serve a console on a port of loopback, a free one by default; end it again."""
     console = ServedConsole(status)
-    stream = StatusStream(console.read, every)
-    app = Starlette(routes=console_routes(stream, SignIn(token)))
-    with served(app, port) as address:
-        console.address = address
-        try:
-            yield console
-        finally:
-            stream.close()
-
-
-@contextmanager
-def served(app: Starlette, port: int = 0) -> Iterator[str]:
-    """Serve an application on a port of loopback, and yield its address."""
-    config = uvicorn.Config(app, port=port, log_level="error", timeout_graceful_shutdown=1)
+    stopping = asyncio.Event()
+    app = Starlette(routes=console_routes(StatusStream(console.read, stopping, every)))
+    config = uvicorn.Config(app, port=port, log_level="error", timeout_graceful_shutdown=5)
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
+
+    async def serve() -> None:
+        task = asyncio.create_task(server.serve())
+        while not server.should_exit:
+            await asyncio.sleep(0.01)
+        stopping.set()
+        await task
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     try:
         while not server.started:
             assert thread.is_alive()
             time.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{port}"
+        console.address = f"http://127.0.0.1:{port}"
+        yield console
     finally:
         server.should_exit = True
         thread.join()
@@ -78,7 +76,6 @@ def a_status(**changes: Any) -> dict[str, Any]:
     status: dict[str, Any] = {
         "is_ready": True,
         "is_healthy": True,
-        "is_signed_in": False,
         "headline": "Healthy and learning: what is shown earns 23.0 % more than essay alone.",
         "name": "shop",
         "version": "0.1.0",

@@ -5,23 +5,28 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.resources import files
 
-import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from bdes_framework._internal.colours import ARMS
-from bdes_framework.live.console.sign_in import SignIn, secure_headers, sign_in_page
 
 EVERY_SECONDS = 2.0
 MAX_STREAMS = 50
 """Browsers that look at once; each keeps a connection open."""
 
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self';"
-    " base-uri 'none'; form-action 'self'; frame-ancestors 'none';"
-    " require-trusted-types-for 'script'; trusted-types 'none'"
-)
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
+        " img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+        " require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _FILES = ("console.css", "console.js", "pictures.js", "words.js", "icon.svg")
 
@@ -33,31 +38,31 @@ class StatusStream:
     ----------
     read : Callable[[], str]
         Returns what there is to show, as one line of JSON; called in a thread.
+    stopping : asyncio.Event
+        Set when the service stops: all streams end then.
     every : float
         Seconds from one to the next.
     """
 
-    def __init__(self, read: Callable[[], str], every: float = EVERY_SECONDS) -> None:
+    def __init__(
+        self, read: Callable[[], str], stopping: asyncio.Event, every: float = EVERY_SECONDS
+    ) -> None:
         self._read = read
+        self._stopping = stopping
         self._every = every
         self._lock = asyncio.Lock()
-        self._closing = asyncio.Event()
         self._text, self._number, self._time = "", 0, float("-inf")
         self.n_open = 0
 
-    def close(self) -> None:
-        """End all streams, so that the service can end."""
-        self._closing.set()
-
     async def events(self) -> AsyncIterator[str]:
-        """Yield server-sent events, the first at once, until closed."""
+        """Yield server-sent events, the first at once, until the service stops."""
         self.n_open += 1
         try:
-            while not self._closing.is_set():
+            while not self._stopping.is_set():
                 number, text = await self._newest()
                 yield f"event: status\nid: {number}\ndata: {text}\n\n"
                 try:
-                    await asyncio.wait_for(self._closing.wait(), self._every)
+                    await asyncio.wait_for(self._stopping.wait(), self._every)
                 except TimeoutError:
                     continue
         finally:
@@ -66,27 +71,15 @@ class StatusStream:
     async def _newest(self) -> tuple[int, str]:
         async with self._lock:
             if time.monotonic() - self._time > 0.9 * self._every:
-                self._text = await anyio.to_thread.run_sync(self._read)
+                loop = asyncio.get_running_loop()
+                self._text = await loop.run_in_executor(None, self._read)
                 self._number += 1
                 self._time = time.monotonic()
             return self._number, self._text
 
 
-def console_routes(stream: StatusStream, sign_in: SignIn) -> list[BaseRoute]:
-    """Return the routes of ``/`` and of all below ``/console``; each asks for the token itself."""
-
-    def guarded(
-        answer: Callable[[Request], Awaitable[Response]],
-    ) -> Callable[[Request], Awaitable[Response]]:
-        async def guard(request: Request) -> Response:
-            if sign_in.allows(request):
-                return await answer(request)
-            if request.url.path == "/":
-                return sign_in_page()
-            headers = {"WWW-Authenticate": "Bearer", "Cache-Control": "no-store"}
-            return PlainTextResponse("sign in first, at /\n", 401, headers)
-
-        return guard
+def console_routes(stream: StatusStream) -> list[BaseRoute]:
+    """Return the routes of ``/`` and of all below ``/console``."""
 
     async def events(request: Request) -> Response:
         if stream.n_open >= MAX_STREAMS:
@@ -95,30 +88,24 @@ def console_routes(stream: StatusStream, sign_in: SignIn) -> list[BaseRoute]:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(stream.events(), 200, headers, "text/event-stream")
 
-    routes: list[BaseRoute] = [
-        Route("/", guarded(_file("index.html"))),
-        Route("/console/events", guarded(events)),
-        Route("/console/arms.css", guarded(_arms_style)),
-        *(Route(f"/console/{name}", guarded(_file(name))) for name in _FILES),
+    return [
+        Route("/", _file("index.html")),
+        Route("/console/events", events),
+        Route("/console/arms.css", _answer(arms_style(), "text/css")),
+        *(Route(f"/console/{name}", _file(name)) for name in _FILES),
     ]
-    if sign_in.is_needed:
-        routes.append(Route("/console/sign-in", sign_in.enter, methods=["POST"]))
-        routes.append(Route("/console/sign-out", sign_in.leave, methods=["POST"]))
-    return routes
 
 
 def _file(name: str) -> Callable[[Request], Awaitable[Response]]:
-    content = (files(__package__) / "assets" / name).read_bytes()
-    kind = _TYPES[name.rpartition(".")[2]]
+    content = (files(__package__) / "assets" / name).read_text(encoding="utf-8")
+    return _answer(content, _TYPES[name.rpartition(".")[2]])
 
+
+def _answer(content: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
-        return Response(content, 200, secure_headers(_POLICY), kind)
+        return Response(content, 200, _HEADERS, kind)
 
     return answer
-
-
-async def _arms_style(request: Request) -> Response:
-    return Response(arms_style(), 200, secure_headers(_POLICY), "text/css")
 
 
 def arms_style() -> str:

@@ -13,7 +13,6 @@ pytestmark = needs_browser
 
 HOSTILE = "<img src=x onerror=\"document.title='gone'\">"
 LONG = "an arm whose name is as long as a name may be, " + "and on " * 3
-TOKEN = "a-token-of-the-shop"
 VIEWS: dict[str, dict[str, Any]] = {
     "desktop": {"width": 1200},
     "phone": {"width": 360, "dark": True},
@@ -160,19 +159,6 @@ def test_keyboard_reaches_tables_and_folds(window: Browser, console: ServedConso
         outline = window.run("return getComputedStyle(document.activeElement).outlineStyle")
         assert outline == "solid"
     assert reached == ["A", "SUMMARY", "DIV", "SUMMARY", "SUMMARY", "DIV"]
-
-
-def test_wrong_then_right_token_signs_in(window: Browser) -> None:
-    with served_console(a_status(is_signed_in=True), TOKEN) as console:
-        window.open(console.address)
-        assert window.serious_faults() == []
-        window.press("wrong\n")
-        window.wait_until("return document.body.innerText.includes('not the token')")
-        window.press(f"{TOKEN}\n")
-        window.wait_until("return document.getElementById('headline')?.textContent.length > 30")
-        assert window.run("return document.cookie") == "", "scripts can read the cookie"
-        window.run("document.querySelector('#sign-out button').click()")
-        window.wait_until("return document.getElementById('token')")
 
 
 def test_csp_stops_scripts_from_elsewhere(window: Browser, console: ServedConsole) -> None:

@@ -140,7 +140,6 @@ function show(status) {
   $("light").className = `light ${status.is_healthy ? "good" : "bad"}`;
   write($("asked"), `at ${new Date(1000 * status.time).toLocaleTimeString("en-GB")}`);
   write($("version"), status.version);
-  $("sign-out").hidden = !status.is_signed_in;
   if (!status.is_ready) return;
   facts(status);
   lifts(status.lifts);
@@ -167,16 +166,9 @@ function connect() {
   });
   events.addEventListener("error", () => {
     connected(false);
-    if (events.readyState === EventSource.CLOSED) setTimeout(again, 1000 * RETRY_SECONDS);
+    // A browser tries again by itself, but not after an answer that is no stream.
+    if (events.readyState === EventSource.CLOSED) setTimeout(connect, 1000 * RETRY_SECONDS);
   });
-}
-
-// A browser tries again by itself, but not after an answer that is no stream: one of a service that
-// is starting, or one that asks to sign in again.
-async function again() {
-  const answer = await fetch("/", { method: "HEAD", cache: "no-store" }).catch(() => null);
-  if (answer?.status === 401) location.reload();
-  else connect();
 }
 
 new ResizeObserver(() => shown && show(shown)).observe($("now"));
