@@ -69,6 +69,11 @@ class World:
         seed = branch(branch(self.config.seed, "replication", 0), "feedback")
         return Feedback(rules.every, rules.delay, rules.delays, rules.lost, seed=seed)
 
+    @property
+    def stops(self) -> list[int]:
+        """After how many visits the service is stopped or killed."""
+        return sorted({*self.config.restarts, *self.config.kills})
+
     def with_seed(self, seed: int) -> "World":
         """Return the same world with other random numbers."""
         return evolve(self, config=evolve(self.config, seed=seed))

@@ -80,9 +80,10 @@ class Browser:
         found = self._driver.execute_cdp_cmd("Page.printToPDF", paper)
         return len(re.findall(rb"/Type\s*/Page\b(?!s)", base64.b64decode(found["data"])))
 
-    def picture(self) -> bytes:
-        """Return the whole page as it looks, as a PNG."""
-        whole = {"captureBeyondViewport": True, "format": "png"}
+    def picture(self, width: int, height: int) -> bytes:
+        """Return the top of the page as it looks, so large in pixels, as a PNG."""
+        part = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        whole = {"captureBeyondViewport": True, "format": "png", "clip": part}
         found = self._driver.execute_cdp_cmd("Page.captureScreenshot", whole)
         return base64.b64decode(found["data"])
 

@@ -123,7 +123,13 @@ def a_status(**changes: Any) -> dict[str, Any]:
             for i in range(12)
         ],
         "models": [
-            {"number": n, "made": start + 400 * n, "read": 1500 * n, "changed": "essay below 0.43"}
+            {
+                "number": n,
+                "made": start + 400 * n,
+                "read": 1500 * n,
+                "changed": "760 more decisions, 690 more rewards",
+                "shows": "essay, from 0.43 clip",
+            }
             for n in range(17, -1, -1)
         ],
     }

@@ -126,9 +126,9 @@ function shares(status) {
 
 function models(found) {
   $("models").hidden = !found.length;
-  const columns = [["model", false], ["made", false], ["of events", true], ["what changed", false]];
-  const rows = found.map(({ number, made, read, changed }) =>
-    [`${number}`, moment(made), decimal(read), changed]);
+  const columns = [["model", false], ["made", false], ["of events", true], ["made for", false], ["best, then", false]];
+  const rows = found.map(({ number, made, read, changed, shows }) =>
+    [`${number}`, moment(made), decimal(read), changed, shows]);
   fillTable($("models-table"), "Newest first", columns, rows);
 }
 
