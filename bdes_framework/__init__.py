@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from bdes_framework.calibration.ctr_curve import calibrate_rate as calibrate_rate
     from bdes_framework.errors import BdesError as BdesError
     from bdes_framework.errors import ConfigError as ConfigError
-    from bdes_framework.errors import ContradictionError as ContradictionError
     from bdes_framework.errors import ContractError as ContractError
+    from bdes_framework.errors import ContradictionError as ContradictionError
     from bdes_framework.errors import InvalidValueError as InvalidValueError
     from bdes_framework.errors import JournalError as JournalError
     from bdes_framework.errors import Mistake as Mistake
     from bdes_framework.errors import PluginError as PluginError
+    from bdes_framework.errors import ServiceError as ServiceError
     from bdes_framework.errors import StoreError as StoreError
     from bdes_framework.errors import UnknownNameError as UnknownNameError
     from bdes_framework.experiment.cell import Cell as Cell
@@ -221,8 +222,8 @@ _HOMES = {
     "_version": "__version__",
     "calibration.ctr_curve": "CtrCurve RateCalibration UnidentifiedCurveError calibrate_rate",
     "fitting.parametrisation": "Coordinates RatePrediction",
-    "errors": "BdesError ConfigError ContractError ContradictionError InvalidValueError JournalError Mistake"
-    " PluginError StoreError UnknownNameError",
+    "errors": "BdesError ConfigError ContractError ContradictionError InvalidValueError JournalError"
+    " Mistake PluginError ServiceError StoreError UnknownNameError",
     "fitting.fisher_scoring": "PosteriorPoint ScoringRules fisher_scoring",
     "fitting.fit": "Forecast fit forecast",
     "fitting.prior": "FitPrior",

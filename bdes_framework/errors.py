@@ -1,12 +1,12 @@
 """The framework's errors: one small tree, each with a built-in parent.
 
 Every message says what was wrong, where, what was allowed and, where there is one,
-the nearest match. :class:`BdesError` catches them all.
+the nearest match. :class:`BdesError` catches them all. Nothing here needs more than the standard
+library: the client of a service raises these errors where nothing else is installed.
 """
 
 from collections.abc import Sequence
-
-from attrs import frozen
+from dataclasses import dataclass
 
 
 class BdesError(Exception):
@@ -48,10 +48,24 @@ class JournalError(BdesError, OSError):
 
 
 class ContradictionError(BdesError, ValueError):
-    """Something else was said before: another reward of the same decision."""
+    """A reward differs from the one that its decision has already; the first one stays."""
 
 
-@frozen
+class ServiceError(BdesError, OSError):
+    """A live service did not answer as it should: not reached, too slow, a wrong token.
+
+    Attributes
+    ----------
+    status : int or None
+        The HTTP status it answered with; None if there was no answer.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
 class Mistake:
     """One thing wrong in a configuration: where it is and what is wrong with it."""
 

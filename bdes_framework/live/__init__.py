@@ -1,1 +1,10 @@
-"""A learner that serves people for months: a session over a journal, a service and its client."""
+"""A learner that serves people for months: sessions, the service, its client."""
+
+from typing import TYPE_CHECKING
+
+from bdes_framework._internal.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from bdes_framework.live.client import Client as Client
+
+__all__, __getattr__, __dir__ = lazy_names(__name__, {"client": "Client"})

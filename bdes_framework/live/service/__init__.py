@@ -1,0 +1,1 @@
+"""The HTTP service of a live learner: ``bdes live serve``."""

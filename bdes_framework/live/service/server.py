@@ -1,0 +1,159 @@
+"""Listening, getting ready beside that, and stopping without losing what was accepted."""
+
+import asyncio
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import uvicorn
+from starlette.routing import BaseRoute
+
+from bdes_framework.errors import ServiceError
+from bdes_framework.live.serve_config import ServeConfig
+from bdes_framework.live.service.app import Service
+from bdes_framework.live.service.gate import Gate, Rules
+from bdes_framework.live.service.log import EventLog, LogHandler
+
+if TYPE_CHECKING:
+    from bdes_framework.live.session import LiveSession
+
+_BACKLOG = 2_048
+_KEEP_ALIVE_SECONDS = 75
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def serve(
+    open_session: "Callable[[], LiveSession]",
+    config: ServeConfig,
+    token: str | None,
+    log: EventLog,
+    routes: "Callable[[Service], Sequence[BaseRoute]]" = lambda _: (),
+) -> None:
+    """Serve until SIGTERM or SIGINT; then answer what was accepted, and close the session.
+
+    Listens at once and answers ``/health``; the session is opened beside that. What its opening
+    raises ends the service and is raised here.
+    """
+    listener = _listen(config)
+    handler = LogHandler(log)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        asyncio.run(_serve(open_session, config, token, log, routes, listener))
+    finally:
+        root.removeHandler(handler)
+        listener.close()
+
+
+def _listen(config: ServeConfig) -> socket.socket:
+    """Return a socket that listens; raise ServiceError if the address is not to be had."""
+    host = "127.0.0.1" if config.host == "localhost" else config.host
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named: asyncio sends small answers at once only where it sees that it is TCP.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, config.port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise ServiceError(
+            f"cannot listen on {host} port {config.port}: {error.strerror or error}"
+        ) from None
+    return listener
+
+
+async def _serve(
+    open_session: "Callable[[], LiveSession]",
+    config: ServeConfig,
+    token: str | None,
+    log: EventLog,
+    routes: "Callable[[Service], Sequence[BaseRoute]]",
+    listener: socket.socket,
+) -> None:
+    service = Service(log, config.max_body)
+    rules = Rules(token, config.hosts, config.max_waiting)
+    server = _Server(service, _uvicorn_config(service.application(rules, routes(service)), config))
+    opening = _in_own_thread(open_session)
+    ready = asyncio.create_task(_get_ready(service, opening, server))
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    log.write("listening", url=f"http://{shown}:{port}", token=token is not None)
+    await server.serve([listener])
+    log.write("stopping")
+    try:
+        await ready
+    finally:
+        if service.session is not None:
+            await service.in_thread(service.session.close)
+        log.write("stopped")
+
+
+async def _get_ready(service: Service, opening: "Future[LiveSession]", server: "_Server") -> None:
+    """Wait for the session, and say so; end the service if it cannot be opened."""
+    try:
+        service.session = await asyncio.wrap_future(opening)
+    except BaseException as error:
+        service.log.failure("session not opened", error)
+        server.stop()
+        raise
+    service.log.write("ready")
+
+
+def _in_own_thread(work: "Callable[[], LiveSession]") -> "Future[LiveSession]":
+    """Return the future of a call in a thread of its own."""
+    future: Future[LiveSession] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="open session").start()
+    return future
+
+
+def _uvicorn_config(app: Gate, config: ServeConfig) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        proxy_headers=False,  # nothing here depends on who a proxy says it calls for
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=config.drain_seconds,
+        backlog=_BACKLOG,
+    )
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn's server, stopped by signals in a way that other parts of the service see."""
+
+    def __init__(self, service: Service, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._service = service
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:  # type: ignore[override]
+        """Stop at a signal; uvicorn itself would send it to the process once more at the end."""
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self.stop)
+        try:
+            yield
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+
+    def stop(self) -> None:
+        """Accept nothing more, and end when everything accepted is answered."""
+        self._service.stopping.set()
+        self.should_exit = True
