@@ -108,6 +108,7 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import FusedPolicy as FusedPolicy
     from bdes_framework.interfaces import HasBenchmark as HasBenchmark
     from bdes_framework.interfaces import HasDiagnostics as HasDiagnostics
+    from bdes_framework.interfaces import HasHolder as HasHolder
     from bdes_framework.interfaces import HasInstance as HasInstance
     from bdes_framework.interfaces import HasRateAndStart as HasRateAndStart
     from bdes_framework.interfaces import HasVisitsPerUser as HasVisitsPerUser
@@ -215,7 +216,7 @@ _HOMES = {
     "interfaces": "AnytimePlanner Benchmark BuildContext ChangesArms CrowdEnvironment"
     " CrowdEnvironmentRef CrowdPolicy CrowdPolicyContext CrowdPolicyRef Diagnostics"
     " DiagnosticValue Engine EngineRef Environment EnvironmentRef FusedEnvironment FusedPolicy"
-    " HasBenchmark HasDiagnostics HasInstance HasRateAndStart HasVisitsPerUser JobFailure Kind"
+    " HasBenchmark HasDiagnostics HasHolder HasInstance HasRateAndStart HasVisitsPerUser JobFailure Kind"
     " NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef"
     " Reference StationaryPlanner ChoosesApart CrowdDecider CrowdEstimates CrowdLearner Journal"
     " JournalRef JournalTurn LearnsApart",

@@ -35,8 +35,8 @@ EventRow: TypeAlias = tuple[
 ]
 """number, kind, subject, user, arm, chosen, model, value, time, checksum."""
 
-NamedRow: TypeAlias = tuple[int, str | None, int]
-"""Of a user or an arm: number, name, checksum."""
+NamedRow: TypeAlias = tuple[int, str | bytes | None, int]
+"""Of a user or an arm: number, name, checksum. Bytes or None stand where a name was forgotten."""
 
 ModelRow: TypeAlias = tuple[int, int, str, str, bytes | None, int]
 """number, read, digest, version, data, checksum (of all but the data, which have the digest)."""
@@ -67,10 +67,9 @@ def counts_checksum(counts: Sequence[int]) -> int:
 
 
 def name_checksum(table: str, number: int, name: str | None) -> int:
-    """Return the checksum of a row that names a user or an arm."""
-    if name is None:
-        return crc32(f"{table} {number}".encode())
-    return crc32(f"{table} {number} {name}".encode())
+    """Return the checksum of a row that names a user or an arm: always a number of 33 bits."""
+    text = f"{table} {number}" if name is None else f"{table} {number} {name}"
+    return crc32(text.encode()) | 1 << 32
 
 
 def model_checksum(number: int, read: int, digest: str, version: str) -> int:
@@ -131,9 +130,14 @@ class Turn:
             except (struct.error, TypeError, AttributeError, UnicodeError, OverflowError) as error:
                 raise InvalidValueError(f"{event!r:.200} cannot be kept: {error}") from None
 
-    def forgotten_rows(self) -> list[tuple[int, int]]:
-        """Return checksum and number of each user forgotten, once the name is gone."""
-        return [(name_checksum("users", user, None), user) for user in self.forgotten]
+    def new_users(self) -> list[NamedRow]:
+        """Return the rows of new users; one who is forgotten in the same turn leaves no name."""
+        gone = set(self.forgotten)
+        return [_nameless(row[0]) if row[0] in gone else row for row in self.users]
+
+    def users_to_forget(self) -> list[NamedRow]:
+        """Return the rows that users of earlier turns get, who are forgotten in this one."""
+        return [_nameless(user) for user in self.forgotten if user < self.counts.users]
 
     def _append(self, event: Event) -> None:
         number, after = self.after.events, self.after
@@ -216,6 +220,10 @@ class Turn:
         self.events.append((at, kind, about, None, None, None, None, *row, crc32(packed)))
 
 
+def _nameless(user: int) -> NamedRow:
+    return user, None, name_checksum("users", user, None)
+
+
 def _expect(event: Event, holds: bool, allowed: str) -> None:
     if not holds:
         shown = event._replace(data=None) if isinstance(event, ModelMade) else event
@@ -292,9 +300,11 @@ def _other(row: EventRow, side: SideRows) -> Event:
 
 def checked_name(table: str, number: int, row: NamedRow | None) -> str | None:
     """Return the name in a row; raise DamagedRowError if it is not what was written."""
-    if row is None or row[0] != number or name_checksum(table, number, row[1]) != row[2]:
-        raise DamagedRowError(f"row {number} of {table}")
-    return row[1]
+    if row is not None and row[0] == number:
+        name = row[1] if isinstance(row[1], str) else None  # a name blanked out is no text
+        if name_checksum(table, number, name) == row[2]:
+            return name
+    raise DamagedRowError(f"row {number} of {table}")
 
 
 def checked_model(number: int, row: ModelRow | None, time: float) -> ModelMade:

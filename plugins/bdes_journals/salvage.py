@@ -109,7 +109,8 @@ def _collect_page(number: int, page: bytes, get_page: _GetPage, found: sqlite3.C
                 row[7:9] = [None if x is None else _as_float(x) for x in row[7:9]]
                 if event_checksum(row) == checksum:
                     events.append(row)
-            case [_, None | str() as name, int() as checksum]:
+            case [_, name, int() as checksum]:
+                name = name if isinstance(name, str) else None
                 for table in ("users", "arms"):
                     if name_checksum(table, rowid, name) == checksum:
                         found.execute(

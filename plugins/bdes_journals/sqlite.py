@@ -1,9 +1,11 @@
 """Journal in one SQLite file: of one process at a time, with nothing to install or to run."""
 
+import json
 import os
 import sqlite3
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from hashlib import blake2b
 from pathlib import Path
 from zlib import crc32
 
@@ -11,7 +13,7 @@ from attrs import frozen
 
 from bdes_framework import BuildContext, Event, InvalidValueError, JournalError
 from bdes_journals.claims import Claims
-from bdes_journals.rows import Counts, Turn
+from bdes_journals.rows import Counts, Turn, checked_name
 from bdes_journals.salvage import PAGE_BYTES, events_in_pages, numbered_events_in_pages
 from bdes_journals.tables import Rows, TableJournal
 
@@ -30,7 +32,7 @@ MOST_LINES = 100
 _APPLICATION = int.from_bytes(b"bdes")
 
 _TABLES = """
-CREATE TABLE header (text TEXT NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE header (text TEXT NOT NULL, checksum INTEGER NOT NULL, key BLOB NOT NULL);
 CREATE TABLE head (
     events INTEGER, users INTEGER, decisions INTEGER, arms INTEGER, models INTEGER,
     checksum INTEGER NOT NULL);
@@ -42,7 +44,8 @@ CREATE UNIQUE INDEX decisions ON events (subject) WHERE kind = 1;
 CREATE UNIQUE INDEX rewards ON events (subject) WHERE kind IN (2, 3);
 CREATE INDEX windows ON events (subject) WHERE kind = 4;
 CREATE UNIQUE INDEX models_made ON events (subject) WHERE kind = 8;
-CREATE TABLE users (number INTEGER PRIMARY KEY, name TEXT UNIQUE, checksum INTEGER NOT NULL);
+CREATE TABLE users (number INTEGER PRIMARY KEY, name, checksum INTEGER NOT NULL);
+CREATE TABLE names (hash INTEGER, user_no INTEGER, PRIMARY KEY (hash, user_no)) WITHOUT ROWID;
 CREATE TABLE arms (number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum INTEGER NOT NULL);
 CREATE TABLE models (
     number INTEGER PRIMARY KEY, read INTEGER NOT NULL, digest TEXT NOT NULL,
@@ -58,6 +61,10 @@ CREATE VIEW log AS
     FROM events d JOIN arms a ON a.number = d.arm WHERE d.kind = 1;
 """
 
+_USERS_BY_HASH = (
+    "SELECT u.number, u.name, u.checksum FROM main.names n JOIN main.users u"
+    " ON u.number = n.user_no WHERE n.hash = ?"
+)
 _INSERT_EVENT = "INSERT INTO main.events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_MODEL = "INSERT INTO main.models VALUES (?, ?, ?, ?, ?, ?)"
 
@@ -84,6 +91,7 @@ class SqliteJournal(TableJournal):
         self._connection: sqlite3.Connection | None = None
         self._claims = Claims(config.file)
         self._must_wipe = False
+        self._key = b""
 
     def __repr__(self) -> str:
         return f"SqliteJournal({str(self._file)!r})"
@@ -106,8 +114,9 @@ class SqliteJournal(TableJournal):
                     if _number(connection, "user_version"):
                         raise JournalError(f"{self.place} is there already")
                     _run_all(connection, _TABLES)
-                    checksum = crc32(header.encode())
-                    connection.execute("INSERT INTO header VALUES (?, ?)", (header, checksum))
+                    self._key = os.urandom(16)
+                    row = header, crc32(header.encode()), self._key
+                    connection.execute("INSERT INTO header VALUES (?, ?, ?)", row)
                     connection.execute("INSERT INTO head VALUES (?, ?, ?, ?, ?, ?)", Counts().row())
                     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                     connection.execute(f"PRAGMA user_version = {FORMAT}")
@@ -125,7 +134,9 @@ class SqliteJournal(TableJournal):
             connection = self._connect()
             try:
                 self._check_format(connection)
-                [[header, checksum]] = connection.execute("SELECT * FROM header").fetchall()
+                [[header, checksum, self._key]] = connection.execute(
+                    "SELECT * FROM header"
+                ).fetchall()
                 if crc32(header.encode()) != checksum:
                     raise self._damaged("its header is not as it was written")
             except ValueError:
@@ -222,17 +233,24 @@ class SqliteJournal(TableJournal):
             self._wipe(connection)
 
     def _write(self, connection: sqlite3.Connection, turn: Turn) -> None:
+        # First who goes, then who comes: a name that was forgotten may come again.
+        for user, _, checksum in turn.users_to_forget():
+            self._blank(connection, user, checksum)
+        new = turn.new_users()
+        named = [(name, user) for user, name, _ in new if isinstance(name, str)]
+        taken = [n for n in self.find_users([name for name, _ in named]) if n is not None]
+        if taken or len(dict(named)) < len(named):
+            raise InvalidValueError(f"{self.place}: a new user of this turn has another's name")
         try:
             connection.executemany(_INSERT_EVENT, turn.events)
-            connection.executemany("INSERT INTO main.users VALUES (?, ?, ?)", turn.users)
+            connection.executemany("INSERT INTO main.users VALUES (?, ?, ?)", new)
+            hashed = [(self._hash(name), user) for name, user in named]
+            connection.executemany("INSERT INTO main.names VALUES (?, ?)", hashed)
             connection.executemany("INSERT INTO main.arms VALUES (?, ?, ?)", turn.arms)
             connection.executemany(_INSERT_MODEL, turn.models)
-        except sqlite3.IntegrityError as error:
-            raise InvalidValueError(f"{self.place}: {_REPEATED} ({error})") from None
-        forgotten = turn.forgotten_rows()
-        connection.executemany(
-            "UPDATE main.users SET name = NULL, checksum = ? WHERE number = ?", forgotten
-        )
+        except sqlite3.IntegrityError:
+            what = "a decision of this turn has a reward already"
+            raise InvalidValueError(f"{self.place}: {what}") from None
         if turn.models:
             connection.execute(
                 "UPDATE main.models SET data = NULL WHERE data IS NOT NULL AND number < ?",
@@ -243,6 +261,23 @@ class SqliteJournal(TableJournal):
             " checksum = ?",
             turn.after.row(),
         )
+
+    def _blank(self, connection: sqlite3.Connection, user: int, checksum: int) -> None:
+        """Write zeros over a name, as long as it: no page is split, where a copy could stay."""
+        query = "SELECT name FROM main.users WHERE number = ?"
+        for (name,) in connection.execute(query, (user,)).fetchall():
+            if isinstance(name, str):
+                entry = self._hash(name), user
+                connection.execute("DELETE FROM main.names WHERE hash = ? AND user_no = ?", entry)
+                connection.execute(
+                    "UPDATE main.users SET name = zeroblob(?), checksum = ? WHERE number = ?",
+                    (len(name.encode()), checksum, user),
+                )
+
+    def _hash(self, name: str) -> int:
+        """Return what a name is found by: it says nothing to those who have not the key."""
+        digest = blake2b(name.encode(), digest_size=8, key=self._key).digest()
+        return int.from_bytes(digest, signed=True)
 
     def _wipe(self, connection: sqlite3.Connection) -> None:
         """Empty the write-ahead log, where forgotten names still are; else the next turn does."""
@@ -259,11 +294,25 @@ class SqliteJournal(TableJournal):
             filled = statement.format(schema="main", p="?")
             return self._opened().execute(filled, parameters).fetchall()
 
-    def _fetch_each(self, statement: str, values: Sequence[object]) -> Rows:
+    def find_users(self, names: Sequence[str]) -> list[int | None]:
+        """Return the number of each user by name; None for one who never came, or is forgotten."""
+        return [self._find_user(name) for name in names]
+
+    def _find_user(self, name: str) -> int | None:
+        try:
+            wanted = self._hash(name)
+        except UnicodeEncodeError:  # a lone surrogate: nobody is called so
+            return None
+        for user, found, checksum in self._fetch(_USERS_BY_HASH, wanted):
+            with self._damage():
+                if checked_name("users", user, (user, found, checksum)) == name:
+                    return int(user)
+        return None
+
+    def _fetch_each(self, statement: str, numbers: Sequence[int]) -> Rows:
         with self._errors():
-            execute = self._opened().execute
-            filled = f"{statement.format(schema='main')} = ?"
-            return [row for value in values for row in execute(filled, (value,))]
+            filled = f"{statement.format(schema='main')} IN (SELECT value FROM json_each(?))"
+            return self._opened().execute(filled, (json.dumps(numbers),)).fetchall()
 
     # -- damage -------------------------------------------------------------------------------
 
@@ -319,8 +368,6 @@ class SqliteJournal(TableJournal):
             reason = error.strerror or str(error)
             raise JournalError(f"{self.place}: {reason}", is_passing=False) from error
 
-
-_REPEATED = "a user, decision, reward or model of this turn is there already"
 
 _DAMAGE = "it is damaged; see what can still be read with 'bdes live export'"
 

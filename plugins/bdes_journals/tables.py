@@ -15,7 +15,6 @@ from bdes_journals.rows import (
     EventRow,
     SideRows,
     Turn,
-    checked_name,
     counts_checksum,
     events_of,
     needs_side_rows,
@@ -30,13 +29,15 @@ EVENT = "number, kind, subject, user_no, arm, chosen, model, value, time, checks
 MODEL = "number, read, digest, version, data, checksum"
 
 COUNTS = "SELECT events, users, decisions, arms, models, checksum FROM {schema}.head"
-EVENTS = f"SELECT {EVENT} FROM {{schema}}.events WHERE number >= {{p}} AND number < {{p}} ORDER BY number"
+EVENTS = (
+    f"SELECT {EVENT} FROM {{schema}}.events"
+    " WHERE number >= {p} AND number < {p} ORDER BY number"
+)
 SIDE_ROWS = {
     NEW_USER: "SELECT number, name, checksum FROM {schema}.users WHERE number BETWEEN {p} AND {p}",
     ARM_ADDED: "SELECT number, name, checksum FROM {schema}.arms WHERE number BETWEEN {p} AND {p}",
     MODEL_MADE: f"SELECT {MODEL} FROM {{schema}}.models WHERE number BETWEEN {{p}} AND {{p}}",
 }
-USERS = "SELECT name, number, checksum FROM {schema}.users WHERE name"
 DECISIONS = f"SELECT {EVENT} FROM {{schema}}.events WHERE kind = 1 AND subject"
 REWARDS = f"SELECT {EVENT} FROM {{schema}}.events WHERE kind IN (2, 3) AND subject"
 NEWEST = f"SELECT {EVENT} FROM {{schema}}.events WHERE kind = 8 ORDER BY subject DESC LIMIT 1"
@@ -57,8 +58,8 @@ class TableJournal:
         """Return the rows of a query."""
 
     @abstractmethod
-    def _fetch_each(self, statement: str, values: Sequence[object]) -> Rows:
-        """Return the rows of a query that ends with a column, where it equals any of the values."""
+    def _fetch_each(self, statement: str, numbers: Sequence[int]) -> Rows:
+        """Return the rows of a query that ends with a column, where it equals any of these."""
 
     @abstractmethod
     def turn(self) -> AbstractContextManager[Turn]:
@@ -79,14 +80,9 @@ class TableJournal:
             with self._damage():
                 yield from events_of(rows, self._side_rows(rows))
 
+    @abstractmethod
     def find_users(self, names: Sequence[str]) -> list[int | None]:
         """Return the number of each user by name; None for one who never came, or is forgotten."""
-        rows = self._fetch_each(USERS, [name for name in names if self._is_storable(name)])
-        with self._damage():
-            for name, number, checksum in rows:
-                checked_name("users", number, (number, name, checksum))
-        numbers = {name: number for name, number, _ in rows}
-        return [numbers.get(name) for name in names]
 
     def find_decisions(
         self, numbers: Sequence[int]
@@ -132,14 +128,6 @@ class TableJournal:
         for kind, numbers in needs_side_rows(rows).items():
             found[kind] = {row[0]: row for row in self._fetch(SIDE_ROWS[kind], *numbers)}
         return SideRows(found[NEW_USER], found[ARM_ADDED], found[MODEL_MADE])
-
-    def _is_storable(self, name: str) -> bool:
-        """Return whether the database can hold a name at all; if not, nobody is called so."""
-        try:
-            name.encode()
-        except UnicodeEncodeError:
-            return False
-        return True
 
     def _damaged(self, what: str) -> JournalError:
         return JournalError(

@@ -1,5 +1,6 @@
 """The journal in a SQLite file: layout, locks, formats, full disks, names that are forgotten."""
 
+import random
 import sqlite3
 import stat
 from contextlib import closing
@@ -55,15 +56,24 @@ def test_holder_is_named(file: Path) -> None:
 
 
 def test_forgotten_names_are_in_no_file(file: Path) -> None:
-    names = [f"<{n * 7919 % 100_003:x}> is a person" for n in range(3_000)]
-    with closing(made(file, [bdes.NewUser(n, name) for n, name in enumerate(names)])) as journal:
-        assert all(name.encode() in bytes_of(file) for name in names[::50])
-        with journal.turn() as turn:
-            turn.append([bdes.UserForgotten(n, 1.0) for n in range(0, 3_000, 50)])
+    # Of many lengths, in no order, over many turns: so pages of the file split while it grows.
+    rng = random.Random(3)
+    names = [f"<{rng.getrandbits(64):016x}>{'x' * rng.randrange(150)}" for _ in range(5_000)]
+    with closing(made(file, [])) as journal:
+        for first in range(0, len(names), 500):
+            with journal.turn() as turn:
+                turn.append([bdes.NewUser(n, names[n]) for n in range(first, first + 500)])
+        begun = [name[:18].encode() for name in names]  # nor may a piece of one be left
         left = bytes_of(file)
-        assert [name for name in names[::50] if name.encode() in left] == []
-        assert all(name.encode() in left for name in names[1::50])
+        assert all(name in left for name in begun)
+        for first in range(0, len(names), 500):
+            with journal.turn() as turn:
+                turn.append([bdes.UserForgotten(n, 1.0) for n in range(first, first + 500, 10)])
+        left = bytes_of(file)
+        assert [name for name in begun[::10] if name in left] == []
+        assert all(name in left for name in begun[1::10])
         assert journal.find_users(names[:2]) == [None, 1]
+        assert journal.check() == []
 
 
 def test_only_two_models_keep_their_data(file: Path) -> None:
