@@ -109,6 +109,7 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import FusedPolicy as FusedPolicy
     from bdes_framework.interfaces import HasBenchmark as HasBenchmark
     from bdes_framework.interfaces import HasDiagnostics as HasDiagnostics
+    from bdes_framework.interfaces import HasHolder as HasHolder
     from bdes_framework.interfaces import HasInstance as HasInstance
     from bdes_framework.interfaces import HasRateAndStart as HasRateAndStart
     from bdes_framework.interfaces import HasUserStates as HasUserStates
@@ -221,8 +222,8 @@ _HOMES = {
     "_version": "__version__",
     "calibration.ctr_curve": "CtrCurve RateCalibration UnidentifiedCurveError calibrate_rate",
     "fitting.parametrisation": "Coordinates RatePrediction",
-    "errors": "BdesError ConfigError ContractError ContradictionError InvalidValueError JournalError Mistake"
-    " PluginError StoreError UnknownNameError",
+    "errors": "BdesError ConfigError ContractError ContradictionError InvalidValueError"
+    " JournalError Mistake PluginError StoreError UnknownNameError",
     "fitting.fisher_scoring": "PosteriorPoint ScoringRules fisher_scoring",
     "fitting.fit": "Forecast fit forecast",
     "fitting.prior": "FitPrior",
@@ -231,8 +232,8 @@ _HOMES = {
     "interfaces": "AnytimePlanner Benchmark BuildContext ChangesArms CrowdEnvironment"
     " CrowdEnvironmentRef CrowdPolicy CrowdPolicyContext CrowdPolicyRef Diagnostics"
     " DiagnosticValue Engine EngineRef Environment EnvironmentRef FusedEnvironment FusedPolicy"
-    " HasBenchmark HasDiagnostics HasInstance HasRateAndStart HasUserStates"
-    " HasVisitsPerUser JobFailure Kind"
+    " HasBenchmark HasDiagnostics HasHolder HasInstance HasRateAndStart"
+    " HasUserStates HasVisitsPerUser JobFailure Kind"
     " NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef"
     " Reference StationaryPlanner ChoosesApart CrowdDecider CrowdEstimates CrowdLearner Journal"
     " JournalRef JournalTurn LearnsApart",
