@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from bdes_framework.calibration.ctr_curve import calibrate_rate as calibrate_rate
     from bdes_framework.errors import BdesError as BdesError
     from bdes_framework.errors import ConfigError as ConfigError
-    from bdes_framework.errors import ContradictionError as ContradictionError
     from bdes_framework.errors import ContractError as ContractError
+    from bdes_framework.errors import ContradictionError as ContradictionError
     from bdes_framework.errors import InvalidValueError as InvalidValueError
     from bdes_framework.errors import JournalError as JournalError
     from bdes_framework.errors import Mistake as Mistake
