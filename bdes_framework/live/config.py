@@ -182,7 +182,10 @@ def build_live(
             for i, status in enumerate(local)
             if status.state == "failed"
         ]
-    parts = ((Kind.CROWD_POLICY, config.policy, "policy"), (Kind.JOURNAL, config.journal, "journal"))
+    parts = (
+        (Kind.CROWD_POLICY, config.policy, "policy"),
+        (Kind.JOURNAL, config.journal, "journal"),
+    )
     for kind, reference, path in parts:
         try:
             plugins.resolve(kind, reference, source=source, path=path)
@@ -237,9 +240,7 @@ def _value_mistakes(config: LiveConfig) -> list[Mistake]:
             except ValueError as error:
                 found.append(Mistake(path, str(error)))
     port = config.serve.port
-    check(
-        0 <= port <= MAX_PORT, "serve.port", f"expected 0 to {MAX_PORT:,}, got {quoted(port)}"
-    )
+    check(0 <= port <= MAX_PORT, "serve.port", f"expected 0 to {MAX_PORT:,}, got {quoted(port)}")
     return found
 
 
@@ -262,8 +263,7 @@ def is_name(text: str) -> bool:
 
 def _expected_name(text: str) -> str:
     return (
-        f"expected 1 to {MAX_NAME} printable characters, no space at either end, got"
-        f" {quoted(text)}"
+        f"expected 1 to {MAX_NAME} printable characters, no space at either end, got {quoted(text)}"
     )
 
 
