@@ -9,6 +9,7 @@ from bdes_framework._internal.files import parse_toml, read_text
 from bdes_framework._internal.seeding import N_SEEDS, branch
 from bdes_framework.errors import BdesError, ConfigError, Mistake
 from bdes_framework.interfaces import CrowdEnvironment, CrowdEnvironmentRef, Kind
+from bdes_framework.live.config import with_files
 from bdes_framework.plugin.config_values import structure
 from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.simulation.feedback import Feedback, FeedbackConfig
@@ -89,7 +90,7 @@ def build_world(tables: Mapping[str, object], source: str, folder: Path, plugins
     config = structure(WorldConfig, tables, source)
     mistakes = list(_value_mistakes(config))
     try:
-        users = plugins.with_files(Kind.CROWD_ENVIRONMENT, config.users, folder)
+        users = with_files(plugins, Kind.CROWD_ENVIRONMENT, config.users, folder)
         config = evolve(config, users=users)
     except ConfigError as error:
         mistakes += error.mistakes

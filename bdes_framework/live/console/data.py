@@ -13,7 +13,7 @@ from bdes_framework._version import __version__
 from bdes_framework.errors import BdesError
 from bdes_framework.interfaces import CrowdEstimates
 from bdes_framework.model.decision_table import DecisionTable
-from bdes_framework.planning.lift import BEST_FIXED, TODAY, Comparison, Lift
+from bdes_framework.planning.lift import BEFORE, BEST_FIXED, Comparison, Lift
 
 if TYPE_CHECKING:
     from bdes_framework.live.session import LiveSession
@@ -45,8 +45,9 @@ class ConsoleReader:
 
     def _content(self) -> dict[str, Any]:
         session = self._session()
-        if session is None:
-            return _bare("A live learner", "Starting: its models are being loaded.")
+        if session is None or not session.is_ready:
+            name = "A live learner" if session is None else session.config.name
+            return _bare(name, "Starting: its models are being loaded.")
         try:
             status = session.status()
             found = session.estimates(), session.table(), session.lift()
@@ -97,8 +98,8 @@ class ConsoleReader:
     def _models(self, models: "Sequence[ModelStatus]") -> list[dict[str, Any]]:
         """Return the newest models first: what each was made from, and what it shows."""
         found: list[dict[str, Any]] = []
-        earlier = [None, *models[:-1]]
-        for model, before in zip(models, earlier, strict=True):
+        before = None
+        for model in models:
             decisions, rewards = model.decisions, model.rewards
             if before is not None:
                 decisions, rewards = decisions - before.decisions, rewards - before.rewards
@@ -113,6 +114,7 @@ class ConsoleReader:
                     "shows": self._tables.get(model.number, ""),
                 }
             )
+            before = model
         return found[: -MAX_MODELS - 1 : -1]
 
 
@@ -126,8 +128,6 @@ def _plural(noun: str, n: int) -> str:
 
 def headline(status: "LiveStatus", lifts: Sequence[dict[str, Any]]) -> str:
     """Return one sentence: is it healthy and learning, what does it earn, and how sure is that."""
-    if not status.is_ready:
-        return "Starting: its models are being loaded."
     if status.trouble is not None:
         return f"Not healthy: {one_line(status.trouble)}"
     if not status.decisions:
@@ -158,7 +158,7 @@ def headline(status: "LiveStatus", lifts: Sequence[dict[str, Any]]) -> str:
 def lifts_of(lift: Lift) -> list[dict[str, Any]]:
     """Return the lift over the best fixed arm, then over the traffic before."""
     found = []
-    for name in (BEST_FIXED, TODAY):
+    for name in (BEST_FIXED, BEFORE):
         for one in lift.comparisons:
             if one.name == name and one.lift is not None:
                 interval = [one.lift.mean, one.lift.low, one.lift.high]
@@ -168,7 +168,7 @@ def lifts_of(lift: Lift) -> list[dict[str, Any]]:
 
 def _words_of(comparison: Comparison) -> str:
     if comparison.arm is None:
-        return "the traffic before"
+        return comparison.title
     return f"the best fixed arm, {comparison.arm}"
 
 
