@@ -282,6 +282,10 @@ class CrowdEstimates:
     b_draws: FloatArray
     lam_draws: FloatArray
 
+    def __repr__(self) -> str:
+        shown = {"r": shown_numbers(self.r[0]), "b": shown_numbers(self.b[0]), "lam": self.lam[0]}
+        return shown_fields("CrowdEstimates", **shown, n_draws=self.lam_draws.size)
+
 
 @runtime_checkable
 class Environment(Protocol):
@@ -574,6 +578,14 @@ class CrowdDecider(Protocol):
 
     def estimates(self) -> CrowdEstimates:
         """Return what the model takes the arms for."""
+
+
+@runtime_checkable
+class HasUserStates(Protocol):
+    """A decider that can tell at what state each user is, by its model."""
+
+    def user_states(self) -> FloatArray:
+        """Return the state of every user who came, by number: shape (users,)."""
 
 
 @runtime_checkable
