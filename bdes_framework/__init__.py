@@ -110,6 +110,7 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import FusedPolicy as FusedPolicy
     from bdes_framework.interfaces import HasBenchmark as HasBenchmark
     from bdes_framework.interfaces import HasDiagnostics as HasDiagnostics
+    from bdes_framework.interfaces import HasHolder as HasHolder
     from bdes_framework.interfaces import HasInstance as HasInstance
     from bdes_framework.interfaces import HasRateAndStart as HasRateAndStart
     from bdes_framework.interfaces import HasUserStates as HasUserStates
@@ -232,7 +233,7 @@ _HOMES = {
     "interfaces": "AnytimePlanner Benchmark BuildContext ChangesArms CrowdEnvironment"
     " CrowdEnvironmentRef CrowdPolicy CrowdPolicyContext CrowdPolicyRef Diagnostics"
     " DiagnosticValue Engine EngineRef Environment EnvironmentRef FusedEnvironment FusedPolicy"
-    " HasBenchmark HasDiagnostics HasInstance HasRateAndStart HasUserStates"
+    " HasBenchmark HasDiagnostics HasHolder HasInstance HasRateAndStart HasUserStates"
     " HasVisitsPerUser JobFailure Kind"
     " NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef"
     " Reference StationaryPlanner ChoosesApart CrowdDecider CrowdEstimates CrowdLearner Journal"

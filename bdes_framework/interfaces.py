@@ -711,6 +711,14 @@ class Journal(Protocol):
 
 
 @runtime_checkable
+class HasHolder(Protocol):
+    """A journal that knows who holds a role, for messages to those who cannot have it."""
+
+    def holder(self, role: str) -> str | None:
+        """Return who took a role last, such as ``process 123 on web-1``; None if not known."""
+
+
+@runtime_checkable
 class AnytimePlanner(Planner, Protocol):
     """A planner that can stop early with a plan: what a time limit needs."""
 

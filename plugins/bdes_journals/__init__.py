@@ -1,0 +1,13 @@
+"""Plugin of journals, which keep what happens to a live learner: SQLite and PostgreSQL."""
+
+from bdes_framework import Registrar, hookimpl
+
+BDES_API_VERSION = 1
+
+
+@hookimpl
+def bdes_register(registrar: Registrar) -> None:
+    """Register ``sqlite``."""
+    from bdes_journals import sqlite
+
+    registrar.journal("sqlite", sqlite.SqliteConfig, sqlite.build)
