@@ -29,6 +29,8 @@ class Follower:
 
     player: Player
     tally: Tally
+    n_first: int
+    """How many arms the player was made with; the others are told it."""
     _users: list[int] = field(factory=list)
     _arms: list[int] = field(factory=list)
     _decisions: list[int] = field(factory=list)
@@ -70,7 +72,8 @@ class Follower:
     def _change(self, event: ArmAdded | ArmRetired | ModelMade) -> None:
         match event:
             case ArmAdded():
-                self.player.add_arm()
+                if event.arm >= self.n_first:
+                    self.player.add_arm()
             case ArmRetired():
                 self.player.retire_arm(event.arm)
             case ModelMade():

@@ -12,7 +12,7 @@ from bdes_framework._internal.files import parse_json
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import ConfigError, JournalError, Mistake
 from bdes_framework.interfaces import Reference
-from bdes_framework.live.config import LiveConfig, LiveSetup
+from bdes_framework.live.config import LiveSetup
 from bdes_framework.model.instance import CrowdProblem
 
 _FORMAT = "bdes live 1"

@@ -3,6 +3,7 @@
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Protocol
 
 import numpy as np
@@ -47,10 +48,8 @@ class Keeper:
     def _run(self) -> None:
         pause = min(max(self._retention / 10, 0.1), 86_400.0)
         while not self._closing.is_set():
-            try:
+            with suppress(BdesError):  # the writer says what is wrong with the journal
                 self._look()
-            except BdesError:
-                pass  # the writer says what is wrong with the journal; it is looked at again
             self._closing.wait(pause)
 
     def _look(self) -> None:

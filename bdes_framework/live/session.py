@@ -295,7 +295,7 @@ def _view(state: State) -> _View | None:
 
 
 def _status(state: State | None, common: dict[str, Any], trouble: str | None) -> LiveStatus:
-    tally = state.tally if state is not None else Tally([])
+    tally = state.tally if state is not None else Tally()
     states = state.player.user_states() if state is not None else None
     edges, counts = ((), ()) if states is None else histogram(states)
     return LiveStatus(

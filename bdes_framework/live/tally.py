@@ -187,8 +187,8 @@ class Shares:
 class Tally:
     """Numbers of users, decisions and rewards, arms, models, and the decisions waited for."""
 
-    def __init__(self, arms: list[str]) -> None:
-        self.arms = [ArmTally(name) for name in arms]
+    def __init__(self) -> None:
+        self.arms: list[ArmTally] = []
         self.n_events = 0
         self.n_users = 0
         self.n_forgotten = 0
@@ -199,8 +199,8 @@ class Tally:
         self.settled = 0
         """Decisions below this number are waited for no more."""
         self.models: list[ModelNote] = []
-        self.before: list[int] = [0] * len(arms)
-    
+        self.before: list[int] = []
+
         self.shares = Shares()
         self.visits = RecentVisits()
 
@@ -298,7 +298,7 @@ class Tally:
         cls, values: Mapping[str, Any], arrays: Mapping[str, NDArray[np.generic]]
     ) -> "Tally":
         """Return the tally that was saved."""
-        made = cls([])
+        made = cls()
         names = ("n_events", "n_users", "n_forgotten", "n_decisions", "n_rewards", "n_late")
         for name in (*names, "settled"):
             setattr(made, name, int(values[name]))

@@ -44,6 +44,7 @@ from bdes_framework.live.requests import (
     Settle,
 )
 from bdes_framework.live.tally import Snapshot, Tally
+from bdes_framework.model.events import ArmAdded
 
 MOST_TOGETHER = 512
 """Requests of one turn."""
@@ -153,9 +154,7 @@ class Writer:
     def new_policy(self) -> CrowdPolicy:
         """Build the policy as the journal says; every time the same."""
         header = self.header
-        return self.setup.plugins.crowd_policy(
-            self.setup.policy, header.problem, seed=header.seed
-        )
+        return self.setup.plugins.crowd_policy(self.setup.policy, header.problem, seed=header.seed)
 
     def new_journal(self) -> Journal:
         """Return another object for the same journal, which is not open."""
@@ -190,6 +189,7 @@ class Writer:
                     "this policy cannot show another arm than it asks for, so there can be no"
                     " smallest probability: set floor = 0"
                 )
+            self._name_first_arms(journal)
             self._state = self._build(journal)
             self.has_changing_arms = isinstance(policy, ChangesArms)
             self.learns_apart = isinstance(policy, LearnsApart)
@@ -209,19 +209,28 @@ class Writer:
                 raise error from refused
             self.header.check(self.setup)
 
+    def _name_first_arms(self, journal: Journal) -> None:
+        """Let the journal begin with its first arms."""
+        if journal.count() == 0:
+            with journal.turn() as turn:
+                if turn.n_events == 0:
+                    now = time.time()
+                    arms = enumerate(self.header.arms)
+                    turn.append([ArmAdded(number, name, now) for number, name in arms])
+
     def _build(self, journal: Journal) -> State:
         """Make the state anew: from the newest model and the events after what it has read."""
         policy = self.new_policy()
         player, n_arms = player_of(policy), len(self.header.arms)
-        tally = Tally(list(self.header.arms))
+        tally = Tally()
         newest = journal.newest_model() if isinstance(player, DeciderPlayer) else None
         if newest is not None and newest[1].data is not None:
             tally = Snapshot.read(newest[1].data).tally
             change_arms(player, tally, n_arms)
-            state = State(Follower(player, tally), player)
+            state = State(Follower(player, tally, n_arms), player)
             state.follower.adopt(newest[1].data)
         else:
-            state = State(Follower(player, tally), player)
+            state = State(Follower(player, tally, n_arms), player)
         state.follower.follow(journal.read(tally.n_events))
         wrong = floor_mistake(self.setup.config.floor, len(tally.active))
         if wrong is not None:
@@ -294,9 +303,8 @@ class Writer:
 
     def _check_ready(self) -> None:
         state = self._state
-        if state is not None and not self.is_ready.is_set():
-            if isinstance(state.player, WholePlayer) or state.tally.models:
-                self.is_ready.set()
+        if state is not None and (isinstance(state.player, WholePlayer) or state.tally.models):
+            self.is_ready.set()
 
     def _do(self, state: State, todo: list[Waiting]) -> list[tuple[Waiting, Any, bool]]:
         """Do requests in one turn; return each with its result, and whether that is an error."""

@@ -79,7 +79,9 @@ def unpack_model(
     except ValueError as error:
         raise InvalidValueError(f"the model's description {error}") from None
     if content.get("kind") != kind:
-        raise InvalidValueError(f"this is a model of {quoted(content.get('kind'))}, not of {kind!r}")
+        raise InvalidValueError(
+            f"this is a model of {quoted(content.get('kind'))}, not of {kind!r}"
+        )
     values, listed = content.get("values"), content.get("arrays")
     if not isinstance(values, dict) or not isinstance(listed, list):
         raise InvalidValueError("the model's description is incomplete")

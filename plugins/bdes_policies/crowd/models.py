@@ -1,4 +1,4 @@
-"""Models of ``crowd-posterior``: what is decided by, what people are told, and their form as data."""
+"""Models of ``crowd-posterior``: what is decided by, what people are told, and both as data."""
 
 from collections.abc import Mapping
 
@@ -88,7 +88,7 @@ def model_data(model: Model, learner: LearnerState) -> bytes:
 
 
 def read_model(data: bytes) -> tuple[Model, LearnerState]:
-    """Return what :func:`model_data` wrote; raise InvalidValueError if it is damaged or another's."""
+    """Return what :func:`model_data` wrote; InvalidValueError if that is damaged, or other data."""
     values, found = unpack_model(data, _KIND)
     try:
         return _read(values, found)

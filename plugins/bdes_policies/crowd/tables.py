@@ -41,9 +41,7 @@ def planned_tables(
 ) -> Tables:
     """Return the tables of instances, which show some of their arms only."""
     n = lam.size
-    tables = Tables(
-        np.empty((n, chances.size, STATES), dtype=np.int16), np.empty(n), np.empty(n)
-    )
+    tables = Tables(np.empty((n, chances.size, STATES), dtype=np.int16), np.empty(n), np.empty(n))
     plan_tables(r[:, arms].copy(), b[:, arms].copy(), lam, q0, chances, tables)
     return tables._replace(arms=arms.astype(np.int16)[tables.arms])
 

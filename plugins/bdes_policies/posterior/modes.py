@@ -196,7 +196,10 @@ class ModeSearch:
                 raise InvalidValueError(f"the model is not one of {self._n_arms} arms")
             evidence, objective, likelihood = scalars
             restored.append(
-                Mode(PosteriorPoint(log_likelihood=likelihood, objective=objective, **point), evidence)
+                Mode(
+                    PosteriorPoint(log_likelihood=likelihood, objective=objective, **point),
+                    evidence,
+                )
             )
         restart_at, rows_swept = (float(str(values[n])) for n in ("restart_at", "rows_swept"))
         self.modes, self._restart_at, self.rows_swept = restored, restart_at, int(rows_swept)
