@@ -133,7 +133,7 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import Reference as Reference
     from bdes_framework.interfaces import StationaryPlanner as StationaryPlanner
     from bdes_framework.live.config import LiveConfig as LiveConfig
-    from bdes_framework.live.requests import Decision as Decision
+    from bdes_framework.live.decision import Decision as Decision
     from bdes_framework.live.session import LiveSession as LiveSession
     from bdes_framework.live.session import open_live as open_live
     from bdes_framework.live.status import ArmStatus as ArmStatus

@@ -48,7 +48,7 @@ class JournalError(BdesError, OSError):
 
 
 class ContradictionError(BdesError, ValueError):
-    """A reward differs from the one that its decision has already; the first one stays."""
+    """Something else was said before: another reward of the same decision; the first one stays."""
 
 
 class ServiceError(BdesError, OSError):

@@ -1,4 +1,4 @@
-"""A learner that serves people for months: sessions, the service, its client."""
+"""A learner that serves people for months: a session over a journal, a service and its client."""
 
 from typing import TYPE_CHECKING
 

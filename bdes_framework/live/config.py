@@ -14,6 +14,7 @@ from bdes_framework._internal.seeding import N_SEEDS
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import BdesError, ConfigError, Mistake
 from bdes_framework.interfaces import CrowdPolicyRef, JournalRef, Kind, Reference
+from bdes_framework.live.serve_config import ServeConfig
 from bdes_framework.model.instance import CrowdProblem
 from bdes_framework.plugin.config_values import structure
 from bdes_framework.plugin.load import PluginsConfig, load_plugins
@@ -23,28 +24,8 @@ FILE = "live.toml"
 MAX_ARMS = 1_000
 MAX_NAME = 64
 """Characters of an arm's name, or of the learner's."""
-MAX_PORT = 65_535
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?(s|min|h|d)")
-
-
-@frozen
-class ServeConfig:
-    """Where the service listens: the ``[serve]`` table.
-
-    Parameters
-    ----------
-    host : str
-        The address; any other than loopback needs a token.
-    port : int
-        The port.
-    token_file : path | None
-        A file with the token, where the environment variable BDES_LIVE_TOKEN is not set.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8000
-    token_file: Path | None = None
 
 
 @frozen
@@ -239,8 +220,6 @@ def _value_mistakes(config: LiveConfig) -> list[Mistake]:
                 check(seconds(text) > 0, path, f"must be longer than nothing, got {quoted(text)}")
             except ValueError as error:
                 found.append(Mistake(path, str(error)))
-    port = config.serve.port
-    check(0 <= port <= MAX_PORT, "serve.port", f"expected 0 to {MAX_PORT:,}, got {quoted(port)}")
     return found
 
 

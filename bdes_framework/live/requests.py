@@ -6,7 +6,7 @@ and the others of the turn go on.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from attrs import define, field, frozen
 
@@ -19,6 +19,7 @@ from bdes_framework.errors import (
 )
 from bdes_framework.interfaces import Journal
 from bdes_framework.live.config import MAX_ARMS, check_arm_name, floor_mistake
+from bdes_framework.live.decision import Decision, RewardAnswer
 from bdes_framework.live.follower import Follower
 from bdes_framework.live.ids import DecisionIds, uniform_of, unknown_decision
 from bdes_framework.live.players import ChoosingPlayer
@@ -33,34 +34,6 @@ from bdes_framework.model.events import (
     UserForgotten,
     WindowsClosed,
 )
-
-RewardAnswer: TypeAlias = Literal["noted", "duplicate", "late"]
-"""What became of a reward: learned from; known already; kept, but too late to be learned from."""
-
-
-@frozen
-class Decision:
-    """What to show to a user.
-
-    Parameters
-    ----------
-    id : str
-        To be given back with the reward.
-    user : str
-        Whom to show it to.
-    arm : str
-        What to show, by name.
-    probability : float
-        How likely this arm was, given the model and all that was shown before.
-    model : int
-        The model that decided.
-    """
-
-    id: str
-    user: str
-    arm: str
-    probability: float
-    model: int
 
 
 @define

@@ -12,9 +12,6 @@ from bdes_framework.plugin.validators import validate_integer
 
 TOKEN_VARIABLE = "BDES_LIVE_TOKEN"  # noqa: S105 (the name of a variable)
 MIN_TOKEN = 16
-MAX_BATCH = 1_000
-MAX_USER = 200
-MAX_NAME = 64
 
 
 def _validate_host(_: object, attribute: "Attribute[str]", value: str) -> None:

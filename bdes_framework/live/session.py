@@ -15,16 +15,15 @@ from bdes_framework._internal.text import quoted
 from bdes_framework.errors import BdesError, InvalidValueError
 from bdes_framework.interfaces import CrowdEstimates, Kind
 from bdes_framework.live.config import LiveConfig, LiveSetup, check_arm_name, load_live
+from bdes_framework.live.decision import Decision, RewardAnswer
 from bdes_framework.live.ids import DecisionIds, check_user
 from bdes_framework.live.learning import LearnerThread
 from bdes_framework.live.requests import (
     AddArm,
     Decide,
-    Decision,
     Forget,
     RetireArm,
     Reward,
-    RewardAnswer,
 )
 from bdes_framework.live.retention import Keeper
 from bdes_framework.live.status import (

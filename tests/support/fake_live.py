@@ -2,37 +2,33 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+from attrs import define
 
 import bdes_framework as bdes
+from bdes_framework.live.config import MAX_NAME
 from bdes_framework.live.decision import Decision, RewardAnswer
-from bdes_framework.live.serve_config import MAX_NAME
 
 T = TypeVar("T")
 
 
-@dataclass
-class FakeArm:
+@define
+class _Arm:
     number: int
     name: str
     is_active: bool = True
     shown: int = 0
-    rewarded: int = 0
+    rewards: int = 0
     total: float = 0.0
-
-    @property
-    def mean_reward(self) -> float | None:
-        return self.total / self.rewarded if self.rewarded else None
 
 
 class FakeSession:
     """Shows the active arms in turn; raises ``fault``, if there is one, and then notes nothing."""
 
     def __init__(self, arms: Sequence[str] = ("clip", "essay")) -> None:
-        self._arms = [FakeArm(i, name) for i, name in enumerate(arms)]
+        self._arms = [_Arm(i, name) for i, name in enumerate(arms)]
         self.users: dict[str, int] = {}
         self.shown: list[int] = []
         self.rewards: dict[int, float] = {}
@@ -88,18 +84,48 @@ class FakeSession:
             return "duplicate"
         self.rewards[number] = value
         arm = self._arms[self.shown[number]]
-        arm.rewarded, arm.total = arm.rewarded + 1, arm.total + value
+        arm.rewards, arm.total = arm.rewards + 1, arm.total + value
         return "noted"
 
-    def arms(self) -> list[FakeArm]:
-        return self._arms
+    def arms(self) -> list[bdes.ArmStatus]:
+        return [
+            bdes.ArmStatus(
+                arm.number,
+                arm.name,
+                arm.is_active,
+                arm.shown,
+                arm.rewards,
+                0,
+                arm.total / arm.rewards if arm.rewards else None,
+            )
+            for arm in self._arms
+        ]
+
+    def status(self) -> bdes.LiveStatus:
+        return bdes.LiveStatus(
+            name="fake",
+            policy="in turn",
+            is_ready=self.is_ready,
+            is_learning=True,
+            trouble=None,
+            decisions=len(self.shown),
+            rewards=len(self.rewards),
+            late=0,
+            users=len(self.users),
+            forgotten=0,
+            open=len(self.shown),
+            decisions_per_second=1.0,
+            rewards_per_second=0.5,
+            waiting=None,
+            arms=tuple(self.arms()),
+        )
 
     def add_arm(self, name: str) -> int:
         if not (1 <= len(name) <= MAX_NAME and name.isprintable() and name.strip() == name):
             raise bdes.InvalidValueError("expected 1 to 64 printable characters")
         if any(arm.name == name for arm in self._arms):
             raise bdes.InvalidValueError("there is such an arm")
-        self._arms.append(FakeArm(len(self._arms), name))
+        self._arms.append(_Arm(len(self._arms), name))
         return len(self._arms) - 1
 
     def retire_arm(self, name: str) -> None:
@@ -121,7 +147,8 @@ class FakeSession:
     def table(self) -> bdes.DecisionTable | None:
         k = len(self._arms)
         ads = bdes.Instance(r=np.full(k, 0.5), b=np.full(k, 0.7), lam=0.1)
-        return bdes.DecisionTable(ads, 0.98, [0.0], [0], [0.0, 1.0], [25.0, 25.0])
+        names = tuple(arm.name for arm in self._arms)
+        return bdes.DecisionTable(ads, 0.98, [0.0], [0], [0.0, 1.0], [25.0, 25.0], names)
 
     def close(self) -> None:
         self.is_closed = True

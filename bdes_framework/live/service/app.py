@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -17,9 +17,7 @@ from bdes_framework.live.service.log import EventLog
 from bdes_framework.live.service.numbers import RequestNumbers, metrics_text, session_metrics
 from bdes_framework.live.service.problems import HttpError
 from bdes_framework.live.service.schema import openapi
-
-if TYPE_CHECKING:
-    from bdes_framework.live.session import LiveSession
+from bdes_framework.live.session import LiveSession
 
 T = TypeVar("T")
 
@@ -64,7 +62,7 @@ class Service:
         ]
         return Gate(Router([*routes, *more], redirect_slashes=False), rules, self.log, self.numbers)
 
-    def ready_session(self) -> "LiveSession":
+    def ready_session(self) -> LiveSession:
         """Return the session; raise an HttpError with status 503 as long as it cannot decide."""
         session = self.session
         if session is None or not session.is_ready:
@@ -135,10 +133,8 @@ class Service:
 
     async def _table(self, _: Request) -> Response:
         session = self.ready_session()
-        found, arms = await self.in_thread(lambda: (session.table(), session.arms()))
-        if found is None:
-            return ms.answer(ms.TableAnswer(None))
-        return ms.answer(ms.TableAnswer(ms.table_answer(found, [arm.name for arm in arms])))
+        found = await self.in_thread(session.table)
+        return ms.answer(ms.TableAnswer(None if found is None else ms.table_answer(found)))
 
     async def _forget(self, request: Request) -> Response:
         user = request.path_params["user"]
@@ -158,7 +154,7 @@ class Service:
     async def _metrics(self, _: Request) -> Response:
         session = self.session
         found = [*self.numbers.metrics()]  # here: they belong to this thread
-        if session is not None:
+        if session is not None and session.is_ready:
             found += await self.in_thread(lambda: [*session_metrics(session)])
         return Response(metrics_text(found), media_type=CONTENT_TYPE_LATEST)
 

@@ -2,22 +2,22 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
+from bdes_framework._internal.arrays import FloatArray
+from bdes_framework.interfaces import CrowdEstimates
+from bdes_framework.live.config import MAX_NAME
 from bdes_framework.live.decision import RewardAnswer
-from bdes_framework.live.serve_config import MAX_BATCH, MAX_NAME, MAX_USER
+from bdes_framework.live.ids import MAX_USER
 from bdes_framework.live.service.problems import HttpError
-
-if TYPE_CHECKING:
-    from bdes_framework._internal.arrays import FloatArray
-    from bdes_framework.interfaces import CrowdEstimates
-    from bdes_framework.live.session import ArmStatus
-    from bdes_framework.model.decision_table import DecisionTable
+from bdes_framework.live.session import MAX_BATCH
+from bdes_framework.live.status import ArmStatus
+from bdes_framework.model.decision_table import DecisionTable
 
 _BODY_SECONDS = 10
 _MAX_ID = 64
@@ -126,7 +126,8 @@ class ArmAnswer(Struct):
     name: str
     is_active: bool
     shown: int
-    rewarded: int
+    rewards: int
+    defaults: int
     mean_reward: float | None
 
 
@@ -249,12 +250,20 @@ def _too_large(max_body: int) -> HttpError:
     return HttpError(413, f"a request may have {max_body:,} bytes and {MAX_BATCH:,} entries")
 
 
-def arm_answer(arm: "ArmStatus") -> ArmAnswer:
+def arm_answer(arm: ArmStatus) -> ArmAnswer:
     """Return an arm as it is told."""
-    return ArmAnswer(arm.number, arm.name, arm.is_active, arm.shown, arm.rewarded, arm.mean_reward)
+    return ArmAnswer(
+        arm.number,
+        arm.name,
+        arm.is_active,
+        arm.shown,
+        arm.rewards,
+        arm.defaults,
+        arm.mean_reward,
+    )
 
 
-def estimates_answer(found: "CrowdEstimates", names: Sequence[str]) -> Estimates:
+def estimates_answer(found: CrowdEstimates, names: Sequence[str]) -> Estimates:
     """Return estimates as they are told."""
     arms = [
         EstimatedArm(i, name, _interval(found.r[:, i]), _interval(found.b[:, i]))
@@ -263,14 +272,14 @@ def estimates_answer(found: "CrowdEstimates", names: Sequence[str]) -> Estimates
     return Estimates(arms, _interval(found.lam), found.q0, found.continuation)
 
 
-def _interval(values: "FloatArray") -> Interval:
+def _interval(values: FloatArray) -> Interval:
     return Interval(*map(float, values))
 
 
-def table_answer(table: "DecisionTable", names: Sequence[str]) -> Table:
+def table_answer(table: DecisionTable) -> Table:
     """Return a decision table as it is told."""
     pairs = zip(table.starts.tolist(), table.arms.tolist(), strict=True)
-    rows = [TableRow(start, names[arm]) for start, arm in pairs]
+    rows = [TableRow(start, table.names[arm]) for start, arm in pairs]
     q0, bound = float(table.instance.q0), float(table.upper_bound)
     return Table(rows, q0, float(table.continuation), float(table.value), bound)
 

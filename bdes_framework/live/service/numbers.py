@@ -3,7 +3,6 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -14,8 +13,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-if TYPE_CHECKING:
-    from bdes_framework.live.session import LiveSession
+from bdes_framework.live.session import LiveSession
+from bdes_framework.live.status import ArmStatus
 
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
@@ -60,20 +59,44 @@ class RequestNumbers:
         yield waiting
 
 
-def session_metrics(session: "LiveSession") -> Iterator[Metric]:
-    """Yield what was decided and earned, by arm."""
+def session_metrics(session: LiveSession) -> Iterator[Metric]:
+    """Yield how a session does, and what was shown and earned by arm."""
+    status = session.status()
+    newest = status.models[-1] if status.models else None
+    counters = {
+        "late_rewards": ("Rewards that came when their window was over.", status.late),
+        "forgotten_users": ("Users whose names were removed.", status.forgotten),
+    }
+    gauges = {
+        "ready": ("1 while decisions are made at once.", status.is_ready),
+        "healthy": ("1 while it decides and nothing goes wrong.", status.is_healthy),
+        "learning": ("1 while this process learns.", status.is_learning),
+        "users": ("Users who came, forgotten ones too.", status.users),
+        "open_decisions": ("Decisions whose reward window is open.", status.open),
+        "model": ("Number of the newest model.", newest.number if newest else 0),
+        "model_read": ("Events the newest model has read.", newest.read if newest else 0),
+    }
+    for name, (what, value) in counters.items():
+        yield CounterMetricFamily(f"bdes_{name}", what, value)
+    for name, (what, value) in gauges.items():
+        yield GaugeMetricFamily(f"bdes_{name}", what, float(value))
+    yield from _by_arm(status.arms)
+
+
+def _by_arm(arms: Iterable[ArmStatus]) -> Iterator[Metric]:
     shown = CounterMetricFamily("bdes_shown", "Decisions for an arm.", labels=["arm"])
-    rewards = CounterMetricFamily("bdes_rewards", "Rewards known of an arm.", labels=["arm"])
-    reward = CounterMetricFamily("bdes_reward", "Sum of the rewards of an arm.", labels=["arm"])
+    known = CounterMetricFamily(
+        "bdes_rewards", "Rewards of an arm, told in time or settled by the default.", labels=["arm"]
+    )
+    total = CounterMetricFamily("bdes_reward", "Sum of the rewards of an arm.", labels=["arm"])
     active = GaugeMetricFamily("bdes_arm_active", "1 for an arm that is shown.", labels=["arm"])
-    for arm in session.arms():
+    for arm in arms:
+        n = arm.rewards + arm.defaults
         shown.add_metric([arm.name], arm.shown)
-        rewards.add_metric([arm.name], arm.rewarded)
-        reward.add_metric([arm.name], arm.rewarded * (arm.mean_reward or 0.0))
+        known.add_metric([arm.name], n)
+        total.add_metric([arm.name], n * (arm.mean_reward or 0.0))
         active.add_metric([arm.name], int(arm.is_active))
-    ready = GaugeMetricFamily("bdes_ready", "1 while the service decides.")
-    ready.add_metric([], int(session.is_ready))
-    yield from (shown, rewards, reward, active, ready)
+    yield from (shown, known, total, active)
 
 
 class _Ready(Collector):

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import uvicorn
 from starlette.routing import BaseRoute
@@ -18,9 +17,7 @@ from bdes_framework.live.serve_config import ServeConfig
 from bdes_framework.live.service.app import Service
 from bdes_framework.live.service.gate import Gate, Rules
 from bdes_framework.live.service.log import EventLog, LogHandler
-
-if TYPE_CHECKING:
-    from bdes_framework.live.session import LiveSession
+from bdes_framework.live.session import LiveSession
 
 _BACKLOG = 2_048
 _KEEP_ALIVE_SECONDS = 75
@@ -28,11 +25,11 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def serve(
-    open_session: "Callable[[], LiveSession]",
+    open_session: Callable[[], LiveSession],
     config: ServeConfig,
     token: str | None,
     log: EventLog,
-    routes: "Callable[[Service], Sequence[BaseRoute]]" = lambda _: (),
+    routes: Callable[[Service], Sequence[BaseRoute]] = lambda _: (),
 ) -> None:
     """Serve until SIGTERM or SIGINT; then answer what was accepted, and close the session.
 
@@ -69,11 +66,11 @@ def _listen(config: ServeConfig) -> socket.socket:
 
 
 async def _serve(
-    open_session: "Callable[[], LiveSession]",
+    open_session: Callable[[], LiveSession],
     config: ServeConfig,
     token: str | None,
     log: EventLog,
-    routes: "Callable[[Service], Sequence[BaseRoute]]",
+    routes: Callable[[Service], Sequence[BaseRoute]],
     listener: socket.socket,
 ) -> None:
     service = Service(log, config.max_body)
@@ -105,7 +102,7 @@ async def _get_ready(service: Service, opening: "Future[LiveSession]", server: "
     service.log.write("ready")
 
 
-def _in_own_thread(work: "Callable[[], LiveSession]") -> "Future[LiveSession]":
+def _in_own_thread(work: Callable[[], LiveSession]) -> "Future[LiveSession]":
     """Return the future of a call in a thread of its own."""
     future: Future[LiveSession] = Future()
 
@@ -142,7 +139,7 @@ class _Server(uvicorn.Server):
         self._service = service
 
     @contextmanager
-    def capture_signals(self) -> Iterator[None]:  # type: ignore[override]
+    def capture_signals(self) -> Iterator[None]:
         """Stop at a signal; uvicorn itself would send it to the process once more at the end."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
