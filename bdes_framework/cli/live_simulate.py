@@ -13,6 +13,7 @@ from bdes_framework._internal.text import counted, duration
 from bdes_framework.cli.options import AS_JSON, PATH, echo, json_text
 from bdes_framework.cli.progress import progress
 from bdes_framework.errors import InvalidValueError
+from bdes_framework.interfaces import Kind
 from bdes_framework.live import world as worlds
 from bdes_framework.live.config import load_live
 from bdes_framework.live.simulate import LiveSimulation, simulate_live
@@ -87,7 +88,8 @@ def _as_it_is(folder: Path) -> Iterator[Path]:
 def _copied(folder: Path) -> Iterator[Path]:
     """Yield a copy of a folder without its journal."""
     setup = load_live(folder)
-    if setup.plugins.resolve_name(setup.config.journal) != "sqlite":
+    entry, _ = setup.plugins.resolve(Kind.JOURNAL, setup.config.journal)
+    if entry.name != "sqlite":
         raise InvalidValueError("--new is for journals in a file of their own: use = 'sqlite'")
     with TemporaryDirectory(prefix="bdes-live-") as made:
         place = Path(made) / "simulated"

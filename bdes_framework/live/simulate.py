@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Protocol
 
 import numpy as np
 from attrs import define, frozen
@@ -209,6 +210,16 @@ def _check_new(client: Client, n_arms: int) -> Mapping[str, int]:
 # -- visits ---------------------------------------------------------------------------------
 
 
+class Decides(Protocol):
+    """What is asked for decisions, and told rewards."""
+
+    def decide(self, users: IntArray) -> tuple[list[str], IntArray, int]:
+        """Return the id and the arm of each visit, and the newest model that decided."""
+
+    def reward(self, rewards: Sequence[tuple[str, float]]) -> None:
+        """Take note of rewards, each with its decision's id."""
+
+
 class _Callers:
     """Connections that ask for decisions at once; one user's visits are asked for in order."""
 
@@ -247,7 +258,7 @@ class _Callers:
 
 
 def _visits(
-    world: World, environment: CrowdEnvironment, callers: _Callers, played: _Played
+    world: World, environment: CrowdEnvironment, callers: Decides, played: _Played
 ) -> Iterator[int]:
     """Make the visits, block by block; yield how many are made after each."""
     mailbox, rules = Mailbox(world.feedback), world.config.feedback

@@ -66,7 +66,7 @@ class PolicyAsService:
 def test_loop_is_that_of_simulate_crowd(feedback: dict[str, Any], stops: dict[str, Any]) -> None:
     world = a_world(feedback=feedback, visits=2_000, **stops)
     problem = bdes.CrowdProblem(3, 2_000)
-    first, second = (world.plugins.crowd_policy("crowd-posterior", problem) for _ in range(2))
+    first, second = (world.plugins.crowd_policy("crowd-posterior", problem, seed=1) for _ in range(2))
     service, played = PolicyAsService(first), _Played()
     pauses = list(_visits(world, world.environment(), service, played))
     trace = bdes.simulate_crowd(world.environment(), second, 2_000, feedback=world.feedback)
@@ -80,8 +80,8 @@ def test_loop_is_that_of_simulate_crowd(feedback: dict[str, Any], stops: dict[st
 def test_floor_shows_each_arm_as_often() -> None:
     problem = bdes.CrowdProblem(3, 20_000)
     known = {"use": "crowd-table", "r": USERS["r"], "b": USERS["b"], "lam": 0.3}
-    policy = bdes.load_plugins().crowd_policy({**known, "visits_per_user": 20}, problem)
-    plain = bdes.load_plugins().crowd_policy({**known, "visits_per_user": 20}, problem)
+    policy = bdes.load_plugins().crowd_policy({**known, "visits_per_user": 20}, problem, seed=1)
+    plain = bdes.load_plugins().crowd_policy({**known, "visits_per_user": 20}, problem, seed=1)
     assert isinstance(plain, bdes.ChoosesApart)
     n = 4_000
     users = np.zeros(n, dtype=np.int64)
