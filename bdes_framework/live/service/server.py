@@ -21,6 +21,7 @@ from bdes_framework.live.session import LiveSession
 
 _BACKLOG = 2_048
 _KEEP_ALIVE_SECONDS = 75
+_LOOK_SECONDS = 0.02
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -99,7 +100,10 @@ async def _get_ready(service: Service, opening: "Future[LiveSession]", server: "
         service.log.failure("session not opened", error)
         server.stop()
         raise
-    service.log.write("ready")
+    while not (service.session.is_ready or service.stopping.is_set()):
+        await asyncio.sleep(_LOOK_SECONDS)
+    if service.session.is_ready:
+        service.log.write("ready")
 
 
 def _in_own_thread(work: Callable[[], LiveSession]) -> "Future[LiveSession]":
