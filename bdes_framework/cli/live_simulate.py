@@ -131,7 +131,9 @@ def _answer(found: LiveSimulation) -> str:
         return "NOT all that was acknowledged is known: " + "; ".join(found.missing)
     if found.regret is None or found.best is None:
         return "these users have no benchmark: nobody can say what was lost"
-    answer = f"the service loses {_share(found.regret, found)} of what the best decision table earns"
+    answer = (
+        f"the service loses {_share(found.regret, found)} of what the best decision table earns"
+    )
     if found.ratio is None:
         return answer
     return f"{answer}, {found.ratio:.2f} times as much as the same policy in simulate_crowd"

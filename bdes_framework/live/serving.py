@@ -70,7 +70,9 @@ class ServiceProcess:
             deadline = time.monotonic() + READY_SECONDS
             while not client.is_ready():
                 if self._process.poll() is not None:
-                    raise ServiceError(f"the service ended before it was ready: {self._last_line()}")
+                    raise ServiceError(
+                        f"the service ended before it was ready: {self._last_line()}"
+                    )
                 if time.monotonic() > deadline:
                     raise ServiceError(f"the service was not ready after {READY_SECONDS:g} s")
                 time.sleep(0.05)
@@ -78,11 +80,12 @@ class ServiceProcess:
     def restart(self, *, kill: bool = False) -> float:
         """Stop it, or kill it, and start it again; return how many seconds that took."""
         begin = time.monotonic()
-        self._stop(signal.SIGKILL if kill else signal.SIGTERM)
+        self.stop(signal.SIGKILL if kill else signal.SIGTERM)
         self.start()
         return time.monotonic() - begin
 
-    def _stop(self, number: signal.Signals) -> None:
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Send a signal, and wait until the process has ended."""
         assert self._process is not None
         self._process.send_signal(number)
         try:
@@ -93,7 +96,7 @@ class ServiceProcess:
     def _end(self) -> None:
         try:
             if self._process is not None and self._process.poll() is None:
-                self._stop(signal.SIGTERM)
+                self.stop()
         finally:
             if self._process is not None and self._process.poll() is None:
                 self._process.kill()

@@ -278,7 +278,8 @@ def _visits(
         played.model = max(played.model, model)
         if played.visits % rules.every == 0:
             visits, rewards = mailbox.collect(played.visits)
-            callers.reward([(ids[v], x) for v, x in zip(visits.tolist(), rewards.tolist())])
+            known = [ids[visit] for visit in visits.tolist()]
+            callers.reward(list(zip(known, rewards.tolist(), strict=True)))
             played.told += visits.size
         if world.config.rate is not None:
             time.sleep(max(begin + users.size / world.config.rate - time.monotonic(), 0.0))

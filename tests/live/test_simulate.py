@@ -1,7 +1,6 @@
-"""Simulated users against a live service: the loop is that of simulate_crowd, and HTTP loses nothing."""
+"""Simulated users of a live service: the loop is that of simulate_crowd; HTTP loses nothing."""
 
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,9 @@ import numpy as np
 import pytest
 
 import bdes_framework as bdes
-from bdes_framework.live.config import load_live
-from bdes_framework.live.simulate import _Played, _visits, _WithFloor, simulate_live
+from bdes_framework.live.simulate import _Played, _visits, _WithFloor
 from bdes_framework.live.world import World, build_world
-from tests.support.command import bdes_process, fails
+from tests.support.command import bdes_process
 
 SHOP = Path(__file__).parents[2] / "examples" / "live" / "shop"
 USERS = {
@@ -66,7 +64,9 @@ class PolicyAsService:
 def test_loop_is_that_of_simulate_crowd(feedback: dict[str, Any], stops: dict[str, Any]) -> None:
     world = a_world(feedback=feedback, visits=2_000, **stops)
     problem = bdes.CrowdProblem(3, 2_000)
-    first, second = (world.plugins.crowd_policy("crowd-posterior", problem, seed=1) for _ in range(2))
+    first, second = (
+        world.plugins.crowd_policy("crowd-posterior", problem, seed=1) for _ in range(2)
+    )
     service, played = PolicyAsService(first), _Played()
     pauses = list(_visits(world, world.environment(), service, played))
     trace = bdes.simulate_crowd(world.environment(), second, 2_000, feedback=world.feedback)
@@ -123,13 +123,18 @@ def a_folder(place: Path, world: str = "", live: str = LIVE) -> Path:
 
 
 def test_service_learns_through_restarts_and_losses(tmp_path: Path) -> None:
-    stops = "restarts = [1_000]\nkills = [2_050]\nfeedback = {delay = 100, delays = 'geometric', lost = 0.1}"
+    stops = "restarts = [2_050]\nfeedback = {delay = 100, delays = 'geometric', lost = 0.1}"
     folder = a_folder(tmp_path, stops)
     done = bdes_process("live", "simulate", str(folder), "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["missing"] == []
-    assert (found["visits"], found["users"], found["restarts"], found["kills"]) == (4_000, 200, 1, 1)
+    assert (found["visits"], found["users"], found["restarts"], found["kills"]) == (
+        4_000,
+        200,
+        1,
+        1,
+    )
     assert found["rewards"] + found["lost"] < 4_000 < found["rewards"] + found["lost"] + 300
     assert 300 < found["lost"] < 500
     assert found["models"] > 5

@@ -159,10 +159,10 @@ def lifts_of(lift: Lift) -> list[dict[str, Any]]:
     """Return the lift over the best fixed arm, then over the traffic before."""
     found = []
     for name in (BEST_FIXED, BEFORE):
-        for one in lift.comparisons:
-            if one.name == name and one.lift is not None:
-                interval = [one.lift.mean, one.lift.low, one.lift.high]
-                found.append({"over": _words_of(one), "interval": interval})
+        one = lift.over(name)
+        if one is not None and one.lift is not None:
+            interval = [one.lift.mean, one.lift.low, one.lift.high]
+            found.append({"over": _words_of(one), "interval": interval})
     return found
 
 
@@ -224,8 +224,8 @@ def _arms_text(estimates: CrowdEstimates | None) -> str:
     lam, low, high = estimates.lam.tolist()
     return (
         f"A visit moves a user's state {100 * lam:.1f} % of the way to where the arm leads"
-        f" ({100 * low:.1f} to {100 * high:.1f} %). What an arm earns now is what it pays at state 1"
-        " times the mean state of the users. The lines are 95 % intervals."
+        f" ({100 * low:.1f} to {100 * high:.1f} %). What an arm earns now is what it pays at state"
+        " 1 times the mean state of the users. The lines are 95 % intervals."
     )
 
 

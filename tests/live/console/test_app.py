@@ -36,7 +36,6 @@ def test_strict_headers_on_every_file(page: str) -> None:
     assert policy.startswith("default-src 'none'; ")
     assert "unsafe" not in policy
     assert "http" not in policy
-    assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["cache-control"] == "no-store"
 
 

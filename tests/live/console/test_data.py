@@ -13,8 +13,6 @@ import bdes_framework as bdes
 from bdes_framework.live.console.data import ConsoleReader, effect, headline, mean_state
 from bdes_framework.live.session import LiveSession
 from bdes_framework.live.status import LiveStatus
-from tests.support.browser import browser, needs_browser
-from tests.support.live_console import served_console
 
 LIVE = """
 name = "shop"
