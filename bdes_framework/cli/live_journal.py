@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bdes_framework._internal.files import replace_file
-from bdes_framework._internal.text import ascii_controls, counted
+from bdes_framework._internal.text import ascii_controls, counted, printable
 from bdes_framework.cli.lift_table import show_lift
 from bdes_framework.cli.options import AS_JSON, PATH, echo, inert, json_text, output, write_data
 from bdes_framework.interfaces import CrowdEstimates, Journal
@@ -56,7 +56,7 @@ def status(folder: Path, as_json: bool) -> None:
         write_data(json_text(_as_json(found, None if view is None else view.estimates, lift)))
         return
     console = output()
-    console.print(Text(ascii_controls(_answer(found, lift))))
+    console.print(Text(printable(_answer(found, lift))))
     if found.decisions:
         console.print()
         console.print(_arms(found, None if view is None else view.estimates))

@@ -50,4 +50,4 @@ def init(folder: Path, arms: str, policy: str) -> None:
         raise click.UsageError(f"{file} is already there; it was left as it is") from None
     except OSError as error:
         raise click.UsageError(f"cannot write {file}: {error.strerror}") from None
-    echo(f"wrote {file}; next: bdes live status {folder}")
+    echo(f"wrote {file}; next: bdes live serve {folder}")
