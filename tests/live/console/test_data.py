@@ -1,7 +1,8 @@
 """What the console is told of a session: the sentence first, then numbers that fit together."""
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,15 @@ def session(tmp_path: Path) -> Iterator[LiveSession]:
         yield opened
 
 
+def wait_for(is_so: Callable[[], bool], seconds: float = 60) -> bool:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def lifted(mean: float, low: float, high: float) -> list[dict[str, Any]]:
     return [{"over": "the best fixed arm, essay", "interval": [mean, low, high]}]
 
@@ -82,9 +92,11 @@ def test_mean_state_is_that_of_the_histogram() -> None:
 
 def test_numbers_are_those_of_the_session(session: LiveSession) -> None:
     for i in range(40):
-        decision = session.decide(f"user {i % 7}")
+        decision = session.decide(f"anna {i % 7}")
         session.reward(decision.id, i % 2)
-    shown = json.loads(ConsoleReader(lambda: session)())
+    text = ConsoleReader(lambda: session)()
+    assert "anna" not in text
+    shown = json.loads(text)
     assert shown["is_ready"]
     assert shown["is_healthy"]
     assert (shown["decisions"], shown["rewards"], shown["users"]) == (40, 40, 7)
@@ -103,11 +115,25 @@ def test_numbers_are_those_of_the_session(session: LiveSession) -> None:
     assert sum(shown["states"]["counts"]) == 7
     assert shown["lifts"][0]["over"].startswith("the best fixed arm, ")
     assert shown["lifts"][0]["interval"][0] >= 0
-    assert "user" not in json.dumps({**shown, "arms_text": "", "table": "", "users": 0})
 
 
-def test_a_retired_arm_keeps_colours_of_others(session: LiveSession) -> None:
-    del session  # its policy cannot change arms; see test_live_page_of_a_learner
+def test_models_say_what_they_were_made_for(tmp_path: Path) -> None:
+    (tmp_path / "live.toml").write_text('name = "shop"\narms = ["clip", "essay", "poll"]')
+    with bdes.open_live(tmp_path) as session:
+        assert session.wait_until_ready(60)
+        read = ConsoleReader(lambda: session)
+        session.retire_arm("clip")
+        for i in range(300):
+            session.reward(session.decide(f"anna {i % 9}").id, i % 2)
+        assert wait_for(lambda: len(session.status().models) > 1)
+        shown = json.loads(read())
+    models = shown["models"]
+    assert [model["number"] for model in models] == list(range(len(models)))[::-1]
+    assert models[-1]["changed"] == "0 decisions, 0 rewards"
+    assert models[0]["shows"].startswith(("essay", "poll"))
+    assert models[-1]["shows"] == "", "what nobody looked at is not known"
+    assert {*shown["table"]["arms"]} <= {1, 2}
+    assert not shown["arms"][0]["is_active"]
 
 
 def test_starting_and_failing_are_said() -> None:
