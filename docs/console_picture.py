@@ -18,7 +18,7 @@ from tests.support.browser import CHROMIUM, DRIVER, browser
 
 DOCS = Path(__file__).parent
 SHOP = DOCS.parent / "examples" / "live" / "shop"
-VISITS = 30_000
+VISITS = 20_000
 WIDTH, HEIGHT = 1100, 1500
 
 

@@ -138,7 +138,7 @@ def headline(status: "LiveStatus", lifts: Sequence[dict[str, Any]]) -> str:
         return f"{begin}, from {rewards} so far."
     over = lifts[0]["over"]
     mean, low, high = (100 * part for part in lifts[0]["interval"])
-    said = f"{low:+.1f} to {high:+.1f} %"
+    said = f"{low:+.1f} to {high:+.1f} %".replace("-", "−")
     if low > 0:
         return (
             f"{begin}: what is shown earns {mean:.1f} % more than {over}; with 95 % probability"

@@ -66,11 +66,16 @@ function arms(status) {
   const known = status.arms.filter((arm) => arm.is_active && arm.earns);
   $("arms-pictures").hidden = !known.length;
   write($("arms-text"), status.arms_text);
-  const rows = (key) => known.map((arm) =>
-    ({ label: arm.name, arm: arm.number, interval: arm[key], text: ranged(arm[key]) }));
+  if (!known.length && !drawn.has("arms")) $("arms-fold").open = true;
+  drawn.set("arms", "");
+  const rows = (key, more) => known.map((arm) => {
+    const label = `${arm.name} · ${more(arm)}`;
+    return { label, arm: arm.number, interval: arm[key], text: ranged(arm[key]) };
+  });
   const label = (what, found) => `${what}: ${found.map((row) => `${row.label} ${row.text}`).join("; ")}`;
   if (known.length) {
-    const earned = rows("earns"), led = rows("leads_to");
+    const earned = rows("earns", (arm) => `${percent(arm.share)} of visits`);
+    const led = rows("leads_to", (arm) => arm.does);
     const highest = Math.max(1, ...led.map((row) => row.interval[2]));
     draw("earns-picture", earned, (host) => drawIntervals(host, label("Earns a visit, now", earned), earned, two));
     draw("leads-picture", led, (host) =>
