@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bdes_framework.errors import BdesError as BdesError
     from bdes_framework.errors import ConfigError as ConfigError
     from bdes_framework.errors import ContractError as ContractError
+    from bdes_framework.errors import ContradictionError as ContradictionError
     from bdes_framework.errors import InvalidValueError as InvalidValueError
     from bdes_framework.errors import JournalError as JournalError
     from bdes_framework.errors import Mistake as Mistake
@@ -111,6 +112,7 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import HasHolder as HasHolder
     from bdes_framework.interfaces import HasInstance as HasInstance
     from bdes_framework.interfaces import HasRateAndStart as HasRateAndStart
+    from bdes_framework.interfaces import HasUserStates as HasUserStates
     from bdes_framework.interfaces import HasVisitsPerUser as HasVisitsPerUser
     from bdes_framework.interfaces import JobFailure as JobFailure
     from bdes_framework.interfaces import Journal as Journal
@@ -129,6 +131,14 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import PolicyRef as PolicyRef
     from bdes_framework.interfaces import Reference as Reference
     from bdes_framework.interfaces import StationaryPlanner as StationaryPlanner
+    from bdes_framework.live.config import LiveConfig as LiveConfig
+    from bdes_framework.live.requests import Decision as Decision
+    from bdes_framework.live.session import LiveSession as LiveSession
+    from bdes_framework.live.session import open_live as open_live
+    from bdes_framework.live.status import ArmStatus as ArmStatus
+    from bdes_framework.live.status import LiveStatus as LiveStatus
+    from bdes_framework.live.status import ModelStatus as ModelStatus
+    from bdes_framework.live.status import ShareSpan as ShareSpan
     from bdes_framework.model.affine import AffineEffect as AffineEffect
     from bdes_framework.model.affine import add_pull as add_pull
     from bdes_framework.model.affine import effect_of_arms as effect_of_arms
@@ -154,6 +164,8 @@ if TYPE_CHECKING:
     from bdes_framework.model.instance import alternating_limit as alternating_limit
     from bdes_framework.model.instance import settling_pulls as settling_pulls
     from bdes_framework.model.instance import state_after_repeating as state_after_repeating
+    from bdes_framework.model.packing import pack_model as pack_model
+    from bdes_framework.model.packing import unpack_model as unpack_model
     from bdes_framework.model.rounds import Record as Record
     from bdes_framework.model.rounds import World as World
     from bdes_framework.model.rounds import finite_rewards as finite_rewards
@@ -203,11 +215,15 @@ if TYPE_CHECKING:
     from bdes_framework.simulation.regret import external_regret as external_regret
 
 _HOMES = {
+    "live.config": "LiveConfig",
+    "live.requests": "Decision",
+    "live.session": "LiveSession open_live",
+    "live.status": "ArmStatus LiveStatus ModelStatus ShareSpan",
     "_version": "__version__",
     "calibration.ctr_curve": "CtrCurve RateCalibration UnidentifiedCurveError calibrate_rate",
     "fitting.parametrisation": "Coordinates RatePrediction",
-    "errors": "BdesError ConfigError ContractError InvalidValueError JournalError Mistake"
-    " PluginError StoreError UnknownNameError",
+    "errors": "BdesError ConfigError ContractError ContradictionError InvalidValueError"
+    " JournalError Mistake PluginError StoreError UnknownNameError",
     "fitting.fisher_scoring": "PosteriorPoint ScoringRules fisher_scoring",
     "fitting.fit": "Forecast fit forecast",
     "fitting.prior": "FitPrior",
@@ -216,8 +232,8 @@ _HOMES = {
     "interfaces": "AnytimePlanner Benchmark BuildContext ChangesArms CrowdEnvironment"
     " CrowdEnvironmentRef CrowdPolicy CrowdPolicyContext CrowdPolicyRef Diagnostics"
     " DiagnosticValue Engine EngineRef Environment EnvironmentRef FusedEnvironment FusedPolicy"
-    " HasBenchmark HasDiagnostics HasHolder HasInstance HasRateAndStart HasVisitsPerUser"
-    " JobFailure Kind"
+    " HasBenchmark HasDiagnostics HasHolder HasInstance HasRateAndStart"
+    " HasUserStates HasVisitsPerUser JobFailure Kind"
     " NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef"
     " Reference StationaryPlanner ChoosesApart CrowdDecider CrowdEstimates CrowdLearner Journal"
     " JournalRef JournalTurn LearnsApart",
@@ -227,6 +243,7 @@ _HOMES = {
     "model.events": "ArmAdded ArmRetired Decided Event ModelMade NewUser Rewarded UserForgotten"
     " WindowsClosed",
     "model.hull": "hull_of_arms pareto_arms",
+    "model.packing": "pack_model unpack_model",
     "model.rounds": "Record World finite_rewards play_round reward_in_unit_interval sweep_block"
     " sweep_states",
     "fitting.likelihood": "Likelihood fresh_state likelihood_of sweep_information sweep_likelihood"

@@ -47,6 +47,10 @@ class JournalError(BdesError, OSError):
         super().__init__(message)
 
 
+class ContradictionError(BdesError, ValueError):
+    """Something else was said before: another reward of the same decision."""
+
+
 @frozen
 class Mistake:
     """One thing wrong in a configuration: where it is and what is wrong with it."""

@@ -282,6 +282,10 @@ class CrowdEstimates:
     b_draws: FloatArray
     lam_draws: FloatArray
 
+    def __repr__(self) -> str:
+        shown = {"r": shown_numbers(self.r[0]), "b": shown_numbers(self.b[0]), "lam": self.lam[0]}
+        return shown_fields("CrowdEstimates", **shown, n_draws=self.lam_draws.size)
+
 
 @runtime_checkable
 class Environment(Protocol):
@@ -577,6 +581,14 @@ class CrowdDecider(Protocol):
 
 
 @runtime_checkable
+class HasUserStates(Protocol):
+    """A decider that can tell at what state each user is, by its model."""
+
+    def user_states(self) -> FloatArray:
+        """Return the state of every user who came, by number: shape (users,)."""
+
+
+@runtime_checkable
 class CrowdLearner(Protocol):
     """The half of a crowd policy that learns: makes models of visits and rewards.
 
@@ -636,7 +648,13 @@ class JournalTurn(Protocol):
         """How many events there are, without those appended in this turn."""
 
     def append(self, events: Sequence[Event]) -> None:
-        """Add events. All of a turn become durable together when it ends without an error."""
+        """Add events. All of a turn become durable together when it ends without an error.
+
+        Raises InvalidValueError, now or when the turn ends, for an event that does not follow from
+        those before: whose number is not the next, of a user, arm or decision that is not there, a
+        second reward of a decision, a name that another user has. Two who think that it is their
+        turn cannot both be right.
+        """
 
 
 @runtime_checkable
@@ -669,6 +687,7 @@ class Journal(Protocol):
         """Wait for the turn to append; at its end all that was appended is durable.
 
         If the block raises, nothing of the turn is kept. If the end raises, nothing is either.
+        What is read inside is what was there when the turn began.
         """
 
     def count(self) -> int:

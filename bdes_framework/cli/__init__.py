@@ -47,6 +47,7 @@ _OWN_COMMANDS = {
     "report": ("bdes_framework.cli.report:report", "Write a run as one HTML page with charts."),
     "plot": ("bdes_framework.cli.report:plot", "Save a chart of a run as SVG, PNG or PDF."),
     "export": ("bdes_framework.cli.export:export", "Write a run's cells as CSV, JSON or Parquet."),
+    "live": ("bdes_framework.cli.live:live", "Decide and learn for people, for months."),
     "schema": ("bdes_framework.cli.start:schema", "Print a JSON Schema of the file, for editors."),
 }
 

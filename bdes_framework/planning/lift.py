@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, TypeAlias
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from bdes_framework._internal.arrays import FloatArray
 from bdes_framework._internal.display import html_facts, html_table, shown_fields
@@ -34,7 +34,7 @@ from bdes_framework.planning.traffic import (
     visit_weights,
 )
 
-TODAY, BEST_FIXED, GREEDY = "today", "best-fixed", "greedy"
+TODAY, BEST_FIXED, GREEDY, BEFORE = "today", "best-fixed", "greedy", "before"
 LIFT_HEADINGS = ("Against", "It earns", "The plan earns", "Lift", "95 %")
 _MAX_NAME = 40
 
@@ -93,7 +93,7 @@ class Comparison:
     ----------
     name : str
         ``today``, what the users of a log were shown; ``best-fixed``, the best single arm;
-        ``greedy``, the arm that pays most at once.
+        ``greedy``, the arm that pays most at once; ``before``, what a live learner showed at first.
     arm : str | None
         The one arm it shows, if it shows one only.
     visits : float
@@ -118,7 +118,7 @@ class Comparison:
     def title(self) -> str:
         """What it is called for reading."""
         if self.arm is None:
-            return "today's traffic"
+            return "the traffic before" if self.name == BEFORE else "today's traffic"
         return f"{one_line(self.arm, _MAX_NAME)} always"
 
 
@@ -275,6 +275,20 @@ def lift(
     for (name, arm), others in zip(rules.items(), alone, strict=True):
         found.append(_comparison(name, fit.names[arm], visits, earned, others))
     return Lift(visits, _forecast(earned), tuple(found))
+
+
+def over_traffic(
+    found: Lift, table: DecisionTable, drawn: Sequence[Instance], traffic: Sequence[Instance]
+) -> Lift:
+    """Return a lift with one more comparison, ``before``: of traffic that was shown at random.
+
+    ``traffic`` says, for each draw, what one arm would be like that earns as much as that mixture.
+    """
+    weights = leaving_weights(table.continuation)
+    planned = Instances.of(drawn).totals(table.first_arms(weights.size), weights)
+    shown = Instances.of(traffic).totals(np.zeros(weights.size, dtype=np.int64), weights)
+    before = _comparison(BEFORE, None, table.visits, planned, shown)
+    return evolve(found, comparisons=(before, *found.comparisons))
 
 
 def _check_arms(deployed: Schedule | DecisionTable, n_arms: int, log: Log | None) -> None:

@@ -12,17 +12,26 @@ import numpy as np
 from attrs import frozen
 from numpy.random import Generator
 
-from bdes_framework import CrowdProblem, FloatArray, compiled
+from bdes_framework import (
+    CrowdEstimates,
+    CrowdProblem,
+    FloatArray,
+    IntArray,
+    InvalidValueError,
+    compiled,
+)
 from bdes_policies.crowd.active_arms import check_retired
-from bdes_policies.crowd.deciding import Model
 from bdes_policies.crowd.leaving import chances_of_return
-from bdes_policies.crowd.tables import STATES, Tables, plan_tables
+from bdes_policies.crowd.models import LearnerState, Model, model_data, read_model
+from bdes_policies.crowd.tables import planned_tables
 from bdes_policies.crowd.visit_log import VisitLog, VisitsByUser
 from bdes_policies.posterior.backtracking import MAX_LOGIT
 from bdes_policies.posterior.modes import Belief, Mode, ModeSearch, Pulls, RatePrior
 
 _OF_UNIFORM = 12.0
 """The precision of a uniform distribution: of each b, before anything is known."""
+_TOLD_DRAWS = 256
+"""Instances that people are told intervals from: 2.5 % of them are six."""
 _NEAR_END = 1e-3
 """Believed b are no better known than this, however near to 0 or 1 they are."""
 
@@ -71,6 +80,7 @@ class Learner:
         belief: Belief | None,
         rules: LearningRules,
         rng: Generator,
+        told_seed: int = 0,
     ) -> None:
         self._visits_per_user = problem.visits_per_user
         # (c·r, b/c, q0/c) is the same problem for every c: fitted where no number exceeds 1.
@@ -79,6 +89,7 @@ class Learner:
         self._prior = prior
         self._rules = rules
         self._rng = rng
+        self._told_seed = told_seed
         self._search = ModeSearch(problem.n_arms, self._q0, prior, belief)
         self._is_active = np.ones(problem.n_arms, dtype=np.bool_)
         self._due_at = 0
@@ -109,17 +120,62 @@ class Learner:
         self._is_active[arm] = False
         self._due_at = 0
 
+    def show(self, users: IntArray, arms: IntArray) -> None:
+        """Take note of the next visits."""
+        self.log.add(users, arms)
+
+    def tell(self, visits: IntArray, rewards: FloatArray) -> None:
+        """Take note of rewards."""
+        self.log.tell(visits, rewards)
+
+    def learn(self) -> bytes:
+        """Make the next model, as data."""
+        model = self.model()
+        state = self._rng.bit_generator.state
+        values, arrays = self._search.saved()
+        values |= {
+            "due_at": self._due_at,
+            "generator": state["bit_generator"],
+            "words": state["state"]["state"].tolist(),
+            "rest": [state["has_uint32"], state["uinteger"]],
+        }
+        return model_data(model, LearnerState(values, arrays))
+
+    def resume(self, model: bytes) -> None:
+        """Go on as if this model had just been made here, of what is known now."""
+        made, kept = read_model(model)
+        values = kept.values
+        if made.b.shape[1] != self.n_arms or made.visits != self.log.n_visits:
+            raise InvalidValueError(
+                f"the model is of {made.b.shape[1]} arms and {made.visits:,} visits, but here are"
+                f" {self.n_arms} and {self.log.n_visits:,}"
+            )
+        generator = self._rng.bit_generator
+        state = dict(generator.state)
+        if values.get("generator") != state["bit_generator"]:
+            raise InvalidValueError("the model was made with other random numbers")
+        try:
+            words = np.array(values["words"], dtype=np.uint64)
+            rest = np.array(values["rest"], dtype=np.uint64).tolist()
+            due_at = int(str(values["due_at"]))
+            self._search.restore(values, kept.arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidValueError(f"the model is incomplete: {error!r}") from None
+        generator.state = {
+            **state,
+            "state": {"state": words},
+            "has_uint32": rest[0],
+            "uinteger": rest[1],
+        }
+        self._due_at, self._n_models, self._chances = due_at, made.number + 1, made.chances
+
     def model(self) -> Model:
         """Fit all visits, draw instances, and plan a table for each."""
         log = self.log.by_user()
         draws = self.draws(log)
         self._chances = chances_of_return(log, self._visits_per_user)
-        n, points = draws.lam.size, STATES
-        room = np.empty((n, self._chances.size, points), dtype=np.int16)
-        tables = Tables(room, np.empty(n), np.empty(n))
         active = np.flatnonzero(self._is_active)
-        r, b = draws.r[:, active].copy(), draws.b[:, active].copy()
-        plan_tables(r, b, draws.lam, self._q0, self._chances, tables)
+        problem = draws.r, draws.b, draws.lam, self._q0, self._chances
         states = np.empty(log.starts.size - 1)
         states_after(log, draws.b, draws.lam, self._q0, states)
         known, number = self.log.n_known, self._n_models
@@ -128,22 +184,50 @@ class Learner:
         return Model(
             number=number,
             visits=self.log.n_visits,
+            r=draws.r,
             b=draws.b,
             lam=draws.lam,
-            tables=tables._replace(arms=active.astype(np.int16)[tables.arms]),
+            tables=planned_tables(*problem, active),
+            active=active,
+            chances=self._chances,
             q0=self._q0,
             states=states,
             counts=np.diff(log.starts),
+            unit=self._unit,
+            estimates=self._told(number),
+        )
+
+    def _told(self, number: int) -> CrowdEstimates:
+        """Return what people are told, with draws enough for an interval.
+
+        These are no part of what is decided, and come from random numbers of their own.
+        """
+        draws = self._draws_around(_TOLD_DRAWS, np.random.default_rng([self._told_seed, number]))
+        r, b, lam = (np.array(each) for each in zip(*self.estimates(), strict=True))
+        unit = self._unit
+        return CrowdEstimates(
+            r=r,
+            b=b,
+            lam=lam,
+            q0=self._q0 * unit,
+            continuation=1.0 - 1.0 / max(self.expected_visits, 1.0),
+            r_draws=draws.r / unit,
+            b_draws=draws.b * unit,
+            lam_draws=draws.lam,
         )
 
     def draws(self, log: VisitsByUser) -> Draws:
         """Fit visits, and draw instances, each around a mode picked by its weight."""
-        n, k = self._rules.draws, self.n_arms
-        modes = self._search.update(Pulls(log.arms, log.rewards, log.starts[:-1]))
-        deviates = self._rng.standard_normal((n, 2 * k + 1))
+        self._search.update(Pulls(log.arms, log.rewards, log.starts[:-1]))
+        return self._draws_around(self._rules.draws, self._rng)
+
+    def _draws_around(self, n: int, rng: Generator) -> Draws:
+        """Draw instances around the modes."""
+        modes, k = self._search.modes, self.n_arms
+        deviates = rng.standard_normal((n, 2 * k + 1))
         evidence = np.array([mode.evidence for mode in modes])
         weights = np.cumsum(np.exp(evidence - evidence[0]))
-        picks = np.searchsorted(weights, self._rng.random(n) * weights[-1], side="right")
+        picks = np.searchsorted(weights, rng.random(n) * weights[-1], side="right")
         there = np.empty_like(deviates)
         for pick, mode in enumerate(modes):
             of_mode = picks == pick

@@ -68,38 +68,75 @@ class CrowdPosterior:
     """The policy ``crowd-posterior``: a learner, and a decider by its newest model."""
 
     def __init__(self, config: CrowdPosteriorConfig, context: CrowdPolicyContext) -> None:
-        prior, belief = _believed(config, context.problem)
+        problem = context.problem
+        prior, belief = _believed(config, problem)
         rules = LearningRules(config.growth, config.draws)
-        self._learner = Learner(context.problem, prior, belief, rules, context.rng)
-        self._decider = Decider(self._learner.model())
+        told_seed = int(context.stream("told").integers(2**63))
+        self._learner = Learner(problem, prior, belief, rules, context.rng, told_seed)
+        self._decider = Decider(problem.n_arms)
 
     def __repr__(self) -> str:
         log = self._learner.log
         known = f"visits={log.n_visits:,}, users={log.n_users:,}, rewards={log.n_known:,}"
         return f"CrowdPosterior(n_arms={self._learner.n_arms}, {known})"
 
+    @property
+    def decider(self) -> Decider:
+        """The half that decides."""
+        return self._decider
+
+    @property
+    def learner(self) -> Learner:
+        """The half that learns."""
+        return self._learner
+
     def ask(self, users: IntArray) -> IntArray:
         """Return an arm for each visit, by a new model if one is due."""
-        if self._learner.is_due:
-            self._decider.adopt(self._learner.model())
+        self._decide_by_newest()
         arms = self._decider.decide(users)
-        self._learner.log.add(users, arms)
+        self._learner.show(users, arms)
         return arms
+
+    def choose(self, users: IntArray) -> IntArray:
+        """Return the arm to show each user now, by a new model if one is due."""
+        self._decide_by_newest()
+        return self._decider.choose(users)
+
+    def show(self, users: IntArray, arms: IntArray) -> None:
+        """Note the next visits, and what was shown."""
+        self._have_a_model()
+        self._decider.show(users, arms)
+        self._learner.show(users, arms)
 
     def tell(self, visits: IntArray, rewards: FloatArray) -> None:
         """Take note of rewards."""
-        self._learner.log.tell(visits, rewards)
+        self._learner.tell(visits, rewards)
 
     def add_arm(self) -> int:
         """Add an arm of which nothing is known; return its number."""
+        self._have_a_model()
+        self._decider.add_arm()
         return self._learner.add_arm()
 
     def retire_arm(self, arm: int) -> None:
         """Show an arm no more; what its rewards said of lam and of states is kept."""
+        self._have_a_model()
+        self._decider.retire_arm(arm)
         self._learner.retire_arm(arm)
+
+    def _decide_by_newest(self) -> None:
+        self._have_a_model()
+        if self._learner.is_due:
+            self._decider.use(self._learner.model())
+
+    def _have_a_model(self) -> None:
+        """Make the first model, of nothing, unless there is one."""
+        if self._learner.n_models == 0:
+            self._decider.use(self._learner.model())
 
     def diagnostics(self) -> Diagnostics:
         """Return estimates with 95 % intervals, how often users come, and what was done."""
+        self._have_a_model()
         learner = self._learner
         shown: dict[str, DiagnosticValue] = {
             "models": learner.n_models,

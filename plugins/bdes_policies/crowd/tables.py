@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bdes_framework import FloatArray, compiled, hull_of_arms
+from bdes_framework import FloatArray, IntArray, compiled, hull_of_arms
 
 STATES = 129
 """Points of the grid: an arm is chosen at the nearest. At twice as many no regret was smaller."""
@@ -34,6 +34,16 @@ class Tables(NamedTuple):
     """The lowest state of each grid."""
     per_state: FloatArray
     """Points per unit of state; 0 if the state cannot move."""
+
+
+def planned_tables(
+    r: FloatArray, b: FloatArray, lam: FloatArray, q0: float, chances: FloatArray, arms: IntArray
+) -> Tables:
+    """Return the tables of instances, which show some of their arms only."""
+    n = lam.size
+    tables = Tables(np.empty((n, chances.size, STATES), dtype=np.int16), np.empty(n), np.empty(n))
+    plan_tables(r[:, arms].copy(), b[:, arms].copy(), lam, q0, chances, tables)
+    return tables._replace(arms=arms.astype(np.int16)[tables.arms])
 
 
 @compiled

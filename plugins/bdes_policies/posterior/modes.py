@@ -6,7 +6,7 @@ rates as the log grows.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,6 +40,7 @@ _MAX_MOVE = 2.0
 _MAX_EVIDENCE_GAP = 12.0
 """Modes whose evidence is this far below the best, on a log scale, are dropped."""
 _RESTART_GROWTH = 4.0
+_POINT_ARRAYS = ("theta", "slope", "score", "precision", "information")
 _NO_STARTS: IntArray = np.empty(0, dtype=np.int64)
 
 
@@ -173,6 +174,35 @@ class ModeSearch:
         self.modes: list[Mode] = []
         """The best first."""
         self.rows_swept = 0
+
+    def saved(self) -> tuple[dict[str, object], dict[str, FloatArray]]:
+        """Return what :meth:`restore` needs, beside what this was made with."""
+        numbers = {"restart_at": self._restart_at, "rows_swept": self.rows_swept}
+        scalars = [(m.evidence, m.point.objective, m.point.log_likelihood) for m in self.modes]
+        arrays = {"mode_scalars": np.array(scalars).reshape(-1, 3)}
+        for name in _POINT_ARRAYS:
+            arrays[f"mode_{name}"] = np.array([getattr(m.point, name) for m in self.modes])
+        return dict(numbers), arrays
+
+    def restore(
+        self, values: Mapping[str, object], arrays: Mapping[str, NDArray[np.generic]]
+    ) -> None:
+        """Go on as the search that was saved; raise InvalidValueError if it was another's."""
+        size = 2 * self._n_arms + 1
+        restored = []
+        for at, scalars in enumerate(arrays["mode_scalars"].tolist()):
+            point = {name: np.array(arrays[f"mode_{name}"][at]) for name in _POINT_ARRAYS}
+            if point["theta"].shape != (size,):
+                raise InvalidValueError(f"the model is not one of {self._n_arms} arms")
+            evidence, objective, likelihood = scalars
+            restored.append(
+                Mode(
+                    PosteriorPoint(log_likelihood=likelihood, objective=objective, **point),
+                    evidence,
+                )
+            )
+        restart_at, rows_swept = (float(str(values[n])) for n in ("restart_at", "rows_swept"))
+        self.modes, self._restart_at, self.rows_swept = restored, restart_at, int(rows_swept)
 
     def update(self, pulls: Pulls) -> list[Mode]:
         """Move all modes to where these pulls put them, compute their weights, and return them."""
