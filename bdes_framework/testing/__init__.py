@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from bdes_framework.testing.engines import engine_checks as engine_checks
     from bdes_framework.testing.environments import check_environment as check_environment
     from bdes_framework.testing.environments import environment_checks as environment_checks
+    from bdes_framework.testing.journals import check_journal as check_journal
+    from bdes_framework.testing.journals import journal_checks as journal_checks
     from bdes_framework.testing.noise import check_noise_model as check_noise_model
     from bdes_framework.testing.noise import noise_model_checks as noise_model_checks
     from bdes_framework.testing.planners import check_planner as check_planner
@@ -47,6 +49,7 @@ _HOMES = {
     "crowd_halves": "check_crowd_policy crowd_policy_checks",
     "engines": "check_engine engine_checks",
     "environments": "check_environment environment_checks",
+    "journals": "check_journal journal_checks",
     "noise": "check_noise_model noise_model_checks",
     "planners": "check_planner planner_checks",
     "policies": "check_policy policy_checks",

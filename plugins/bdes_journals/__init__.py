@@ -7,7 +7,8 @@ BDES_API_VERSION = 1
 
 @hookimpl
 def bdes_register(registrar: Registrar) -> None:
-    """Register ``sqlite``."""
-    from bdes_journals import sqlite
+    """Register ``sqlite`` and ``postgres``."""
+    from bdes_journals import postgres, sqlite
 
     registrar.journal("sqlite", sqlite.SqliteConfig, sqlite.build)
+    registrar.journal("postgres", postgres.PostgresConfig, postgres.build)

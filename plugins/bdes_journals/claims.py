@@ -66,9 +66,14 @@ class Claims:
             self._held.popitem()[1].close()
 
     def _path(self, role: str) -> Path:
-        if role not in ROLES:
-            raise InvalidValueError(f"a role is one of {', '.join(ROLES)}; got {role!r:.80}")
+        check_role(role)
         return self._file.with_name(f"{self._file.name}.{role}")
+
+
+def check_role(role: str) -> None:
+    """Raise InvalidValueError if there is no such role."""
+    if role not in ROLES:
+        raise InvalidValueError(f"a role is one of {', '.join(ROLES)}; got {role!r:.80}")
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -15,7 +15,7 @@ from bdes_framework import BuildContext, Event, InvalidValueError, JournalError
 from bdes_journals.claims import Claims
 from bdes_journals.rows import Counts, Turn, checked_name
 from bdes_journals.salvage import PAGE_BYTES, events_in_pages, numbered_events_in_pages
-from bdes_journals.tables import Rows, TableJournal
+from bdes_journals.tables import MOST_LINES, Rows, TableJournal, gaps
 
 FORMAT = 1
 """The version of the tables; in the file as SQLite's ``user_version``."""
@@ -25,9 +25,6 @@ UPGRADES: Mapping[int, str] = {}
 
 SECONDS_TO_WAIT = 60
 """For the turn of another thread or process."""
-
-MOST_LINES = 100
-"""Of what is damaged."""
 
 _APPLICATION = int.from_bytes(b"bdes")
 
@@ -336,14 +333,9 @@ class SqliteJournal(TableJournal):
                 lines += [" ".join(line.split()) for (line,) in rows if line != "ok"]
         except JournalError as error:
             lines.append(str(error))
-        expected = 0
         with self._errors():
-            for number, _ in numbered_events_in_pages(self._file):
-                if number > expected:
-                    lines.append(f"events {expected} to {number - 1} cannot be read")
-                expected = number + 1
-        if expected < n_events:
-            lines.append(f"events {expected} to {n_events - 1} cannot be read")
+            numbers = (number for number, _ in numbered_events_in_pages(self._file))
+            lines += gaps(numbers, n_events)
         return lines[:MOST_LINES]
 
     def _opened(self) -> sqlite3.Connection:

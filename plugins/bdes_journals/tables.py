@@ -1,8 +1,9 @@
 """A journal in the tables of a database: what SQLite and PostgreSQL have in common."""
 
 from abc import abstractmethod
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import chain
 from typing import Any, TypeAlias
 
 from bdes_framework import Decided, Event, JournalError, ModelMade, Rewarded
@@ -24,6 +25,9 @@ Rows: TypeAlias = list[Any]
 
 BLOCK = 5_000
 """Events that are read together: enough for speed, and memory stays flat."""
+
+MOST_LINES = 100
+"""Of what is damaged."""
 
 EVENT = "number, kind, subject, user_no, arm, chosen, model, value, time, checksum"
 MODEL = "number, read, digest, version, data, checksum"
@@ -117,7 +121,9 @@ class TableJournal:
         return row[0], event
 
     def _counts(self) -> Counts:
-        rows = self._fetch(COUNTS)
+        return self._counts_in(self._fetch(COUNTS))
+
+    def _counts_in(self, rows: Rows) -> Counts:
         for *counts, checksum in rows:
             if counts_checksum(counts) == checksum:
                 return Counts(*counts)
@@ -140,3 +146,12 @@ class TableJournal:
             yield
         except DamagedRowError as error:
             raise self._damaged(f"{error} is not as it was written") from None
+
+
+def gaps(numbers: Iterable[int], n_events: int) -> Iterator[str]:
+    """Yield which of the numbers 0, 1, ... are missing from ``numbers``, a line each."""
+    expected = 0
+    for number in chain(numbers, [n_events]):
+        if number > expected:
+            yield f"events {expected} to {number - 1} cannot be read"
+        expected = max(expected, number + 1)

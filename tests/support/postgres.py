@@ -29,7 +29,7 @@ def postgres() -> Iterator[str]:
             done = subprocess.run(command, cwd=folder, user=user, capture_output=True, text=True)
             assert done.returncode == 0, f"{tool}: {done.stderr}"
 
-        run("initdb", "-U", "tester", "-A", "trust", "--no-sync")
+        run("initdb", "-U", "tester", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
         started = f"-h 127.0.0.1 -p {port} -k '' -F"
         run("pg_ctl", "-l", str(folder / "server.log"), "-o", started, "-w", "start")
         try:
