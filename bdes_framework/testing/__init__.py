@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from bdes_framework.testing.crowd_environments import (
         crowd_environment_checks as crowd_environment_checks,
     )
-    from bdes_framework.testing.crowd_policies import check_crowd_policy as check_crowd_policy
-    from bdes_framework.testing.crowd_policies import crowd_policy_checks as crowd_policy_checks
+    from bdes_framework.testing.crowd_halves import check_crowd_policy as check_crowd_policy
+    from bdes_framework.testing.crowd_halves import crowd_policy_checks as crowd_policy_checks
     from bdes_framework.testing.engines import check_engine as check_engine
     from bdes_framework.testing.engines import engine_checks as engine_checks
     from bdes_framework.testing.environments import check_environment as check_environment
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "checks": "Check ConformanceError ConformanceSuite Failure parametrize_with_checks",
     "crowd_environments": "check_crowd_environment crowd_environment_checks",
-    "crowd_policies": "check_crowd_policy crowd_policy_checks",
+    "crowd_halves": "check_crowd_policy crowd_policy_checks",
     "engines": "check_engine engine_checks",
     "environments": "check_environment environment_checks",
     "journals": "check_journal journal_checks",

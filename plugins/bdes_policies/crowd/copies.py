@@ -100,7 +100,8 @@ class QueuedCopy:
 
     def show(self, arm: int) -> None:
         """Note the next visit; any other arm than the one chosen leaves that to be shown."""
-        self._cursor += arm == self.choose()
+        if arm == self.choose():
+            self._cursor += 1
 
     def learn(self, arm: int, reward: float) -> None:
         """Take note of a reward of an arm; tell the policy as far as it can be told."""
