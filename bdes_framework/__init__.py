@@ -233,8 +233,8 @@ _HOMES = {
     "interfaces": "AnytimePlanner Benchmark BuildContext ChangesArms CrowdEnvironment"
     " CrowdEnvironmentRef CrowdPolicy CrowdPolicyContext CrowdPolicyRef Diagnostics"
     " DiagnosticValue Engine EngineRef Environment EnvironmentRef FusedEnvironment FusedPolicy"
-    " HasBenchmark HasDiagnostics HasHolder HasInstance HasRateAndStart HasUserStates"
-    " HasVisitsPerUser JobFailure Kind"
+    " HasBenchmark HasDiagnostics HasHolder HasInstance HasRateAndStart"
+    " HasUserStates HasVisitsPerUser JobFailure Kind"
     " NoiseModel NoiseModelRef Outcome Plan Planner PlannerRef Policy PolicyContext PolicyRef"
     " Reference StationaryPlanner ChoosesApart CrowdDecider CrowdEstimates CrowdLearner Journal"
     " JournalRef JournalTurn LearnsApart",

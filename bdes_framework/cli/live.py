@@ -5,7 +5,11 @@ from importlib import import_module
 import click
 
 _COMMANDS = {
+    "init": ("live_start:init", "Write a folder with a commented live.toml to start from."),
     "serve": ("live_serve:serve", "Decide and learn over HTTP."),
+    "status": ("live_journal:status", "Say whether it learns, what it shows, and its lift."),
+    "replay": ("live_journal:replay", "Check that all was decided and learned as it says."),
+    "export": ("live_journal:export", "Write all decisions as CSV or Parquet, for 'bdes fit'."),
 }
 """Each command: where it is in this room, and what it does."""
 

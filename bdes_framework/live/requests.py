@@ -107,6 +107,8 @@ class Decide(_Plain):
             user = turn.users[name] = tally.n_users
             turn.add(NewUser(user, name))
         chosen, number = turn.choose(user), tally.n_decisions
+        if not (0 <= chosen < len(tally.arms) and tally.arms[chosen].is_active):
+            raise ContractError(f"the policy chose arm {chosen}, which is none that is shown")
         arm, probability = arm_shown(
             chosen, tally.active, turn.floor, uniform_of(turn.seed, number)
         )

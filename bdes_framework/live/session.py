@@ -3,16 +3,17 @@
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
-from attrs import frozen
+from attrs import evolve
 
 from bdes_framework._internal.display import shown_fields
 from bdes_framework._internal.numbers import is_number
 from bdes_framework._internal.text import quoted
-from bdes_framework.errors import BdesError, InvalidValueError
+from bdes_framework.errors import InvalidValueError, JournalError
 from bdes_framework.interfaces import CrowdEstimates, Kind
 from bdes_framework.live.config import LiveConfig, LiveSetup, check_arm_name, load_live
 from bdes_framework.live.decision import Decision, RewardAnswer
@@ -26,19 +27,18 @@ from bdes_framework.live.requests import (
     Reward,
 )
 from bdes_framework.live.retention import Keeper
+from bdes_framework.live.state import State
 from bdes_framework.live.status import (
     ArmStatus,
     LiveStatus,
+    ProcessStatus,
+    View,
     arms_of,
-    estimated_lift,
-    histogram,
-    models_of,
-    planned_table,
-    shares_of,
+    status_of,
+    view_of,
     waiting_of,
 )
-from bdes_framework.live.tally import Tally
-from bdes_framework.live.writer import Look, State, Writer
+from bdes_framework.live.writer import Look, Writer
 from bdes_framework.model.decision_table import DecisionTable
 from bdes_framework.planning.lift import Lift
 from bdes_framework.plugin.plugins import Plugins
@@ -210,16 +210,8 @@ class LiveSession:
 
         None if the policy has no estimates.
         """
-        view = self._look(_view)
+        view = self._look(view_of)
         return None if view is None else self._table(view)
-
-    def _table(self, view: "_View") -> DecisionTable:
-        plugins = self._setup.plugins
-        return self._once(
-            "table",
-            view.key,
-            lambda: planned_table(view.estimates, view.names, view.active, plugins),
-        )
 
     def lift(self) -> Lift | None:
         """Return what the table earns over the best fixed arm, and over the traffic before.
@@ -227,36 +219,30 @@ class LiveSession:
         That is how often each arm was shown in the first 1,000 decisions. None if the policy has
         no estimates.
         """
-        view = self._look(_view)
+        view = self._look(view_of)
         if view is None:
             return None
         table = self._table(view)
-        key = view.key, tuple(view.before)
-        return self._once(
-            "lift",
-            key,
-            lambda: estimated_lift(view.estimates, view.names, view.active, table, view.before),
-        )
+        return self._once("lift", (view.key, tuple(view.before)), partial(view.lift, table))
+
+    def _table(self, view: View) -> DecisionTable:
+        return self._once("table", view.key, partial(view.table, self._setup.plugins))
 
     def status(self) -> LiveStatus:
         """Return how it is doing: all that a person who watches wants to know."""
         writer, learner = self._writer, self._learner
-        entry, _ = self._setup.plugins.resolve(Kind.CROWD_POLICY, self.config.policy)
         trouble = writer.trouble or (learner.trouble if learner is not None else None)
-        rates = writer.counts.per_second()
-        common = {
-            "name": self.config.name,
-            "policy": entry.name,
-            "is_ready": self.is_ready,
-            "is_learning": learner is None or learner.is_learner,
-            "decisions_per_second": rates[0],
-            "rewards_per_second": rates[1],
-            "waiting": waiting_of(writer.counts),
-        }
+        process = ProcessStatus(
+            is_ready=self.is_ready,
+            is_learning=learner is None or learner.is_learner,
+            trouble=trouble,
+            rates=writer.counts.per_second(),
+            waiting=waiting_of(writer.counts.waits),
+        )
         try:
-            return self._look(lambda state: _status(state, common, trouble))
-        except BdesError as error:
-            return _status(None, common, trouble or str(error))
+            return self._look(lambda state: status_of(self._setup, state, process))
+        except JournalError as error:
+            return status_of(self._setup, None, evolve(process, trouble=trouble or str(error)))
 
     def _look(self, look: Callable[[State], T]) -> T:
         return cast(T, self._writer.submit(cast(Look, look)).result())
@@ -268,52 +254,6 @@ class LiveSession:
             if cached is None or cached[0] != key:
                 cached = self._cached[name] = key, make()
             return cast(T, cached[1])
-
-
-@frozen(eq=False)
-class _View:
-    """What tables and lifts are made of, and what tells it from another time's."""
-
-    estimates: CrowdEstimates
-    model: int
-    names: tuple[str, ...]
-    active: list[int]
-    before: list[int]
-
-    @property
-    def key(self) -> object:
-        """The same as long as the table is the same."""
-        return self.model, tuple(self.active)
-
-
-def _view(state: State) -> _View | None:
-    estimates, tally = state.player.estimates(), state.tally
-    if estimates is None:
-        return None
-    names = tuple(arm.name for arm in tally.arms)
-    return _View(estimates, tally.model, names, tally.active, list(tally.before))
-
-
-def _status(state: State | None, common: dict[str, Any], trouble: str | None) -> LiveStatus:
-    tally = state.tally if state is not None else Tally()
-    states = state.player.user_states() if state is not None else None
-    edges, counts = ((), ()) if states is None else histogram(states)
-    return LiveStatus(
-        **common,
-        trouble=trouble,
-        decisions=tally.n_decisions,
-        rewards=tally.n_rewards,
-        late=tally.n_late,
-        users=tally.n_users,
-        forgotten=tally.n_forgotten,
-        open=tally.n_decisions - tally.settled,
-        arms=arms_of(tally),
-        models=models_of(tally),
-        shares=shares_of(tally),
-        span=tally.shares.width,
-        state_edges=edges,
-        state_counts=counts,
-    )
 
 
 def _check_size(what: str, n: int) -> None:

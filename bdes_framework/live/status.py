@@ -6,9 +6,10 @@ import numpy as np
 from attrs import asdict, evolve, field, frozen
 
 from bdes_framework._internal.arrays import FloatArray
-from bdes_framework.interfaces import CrowdEstimates, StationaryPlanner
+from bdes_framework.interfaces import CrowdEstimates, Kind, StationaryPlanner
+from bdes_framework.live.config import LiveSetup
+from bdes_framework.live.state import State
 from bdes_framework.live.tally import Tally
-from bdes_framework.live.writer import Counts
 from bdes_framework.model.decision_table import DecisionTable
 from bdes_framework.model.instance import Instance
 from bdes_framework.planning.lift import Lift, lift, over_traffic
@@ -174,12 +175,54 @@ def shares_of(tally: Tally) -> tuple[ShareSpan, ...]:
     return tuple(ShareSpan(time, tuple(counts)) for time, counts in tally.share_spans())
 
 
-def waiting_of(counts: Counts) -> tuple[float, float] | None:
+def waiting_of(waits: Sequence[float]) -> tuple[float, float] | None:
     """Return how long callers waited: half of them at most the first, 99 % the second."""
-    if not counts.waits:
+    if not waits:
         return None
-    half, most = np.quantile(np.array(counts.waits), [0.5, 0.99]).tolist()
+    half, most = np.quantile(np.array(waits), [0.5, 0.99]).tolist()
     return half, most
+
+
+@frozen
+class ProcessStatus:
+    """What a process knows of itself."""
+
+    is_ready: bool = True
+    is_learning: bool = False
+    trouble: str | None = None
+    rates: tuple[float, float] = (0.0, 0.0)
+    """Decisions and rewards a second."""
+    waiting: tuple[float, float] | None = None
+
+
+def status_of(setup: LiveSetup, state: State | None, process: ProcessStatus) -> LiveStatus:
+    """Return what a state, if there is one, and a process say of a session."""
+    entry, _ = setup.plugins.resolve(Kind.CROWD_POLICY, setup.config.policy)
+    tally = state.tally if state is not None else Tally()
+    states = state.player.user_states() if state is not None else None
+    edges, counts = histogram(np.empty(0) if states is None else states)
+    return LiveStatus(
+        name=setup.config.name,
+        policy=entry.name,
+        is_ready=process.is_ready,
+        is_learning=process.is_learning,
+        trouble=process.trouble,
+        decisions=tally.n_decisions,
+        rewards=tally.n_rewards,
+        late=tally.n_late,
+        users=tally.n_users,
+        forgotten=tally.n_forgotten,
+        open=tally.n_decisions - tally.settled,
+        decisions_per_second=process.rates[0],
+        rewards_per_second=process.rates[1],
+        waiting=process.waiting,
+        arms=arms_of(tally),
+        models=models_of(tally),
+        shares=shares_of(tally),
+        span=tally.shares.width,
+        state_edges=edges,
+        state_counts=counts,
+    )
 
 
 def histogram(states: FloatArray) -> tuple[tuple[float, ...], tuple[int, ...]]:
@@ -222,39 +265,54 @@ class EstimatedArms:
         return [Instance([mean_r], [mean_b], lam, at.q0) for mean_r, mean_b, lam in rows]
 
 
-def planned_table(
-    estimates: CrowdEstimates, names: Sequence[str], active: list[int], plugins: Plugins
-) -> DecisionTable:
-    """Return the decision table that is best if the estimates are true, of the active arms.
+@frozen(eq=False)
+class View:
+    """What tables and lifts are made of."""
 
-    Its arms are numbered among those, and have their names; arms that no model knows yet are not
-    in it.
-    """
-    planner = plugins.planner("certified")
-    assert isinstance(planner, StationaryPlanner)
-    arms = EstimatedArms(estimates, names, known_arms(estimates, active))
-    continuation = min(estimates.continuation, _MOST_CONTINUATION)
-    return evolve(planner.plan_stationary(arms.instance, continuation), names=arms.names)
+    estimates: CrowdEstimates
+    model: int
+    names: tuple[str, ...]
+    active: tuple[int, ...]
+    before: tuple[int, ...]
+
+    @property
+    def key(self) -> object:
+        """The same as long as the table is."""
+        return self.model, self.active
+
+    @property
+    def arms(self) -> EstimatedArms:
+        """The active arms that there are estimates of; the first arm if there are none."""
+        known = [arm for arm in self.active if arm < self.estimates.r.shape[1]] or [0]
+        return EstimatedArms(self.estimates, self.names, known)
+
+    def table(self, plugins: Plugins) -> DecisionTable:
+        """Return the decision table that is best if the estimates are true.
+
+        Its arms are numbered among those that are in it, and have their names.
+        """
+        planner = plugins.planner("certified")
+        assert isinstance(planner, StationaryPlanner)
+        continuation = min(self.estimates.continuation, _MOST_CONTINUATION)
+        found = planner.plan_stationary(self.arms.instance, continuation)
+        return evolve(found, names=self.arms.names)
+
+    def lift(self, table: DecisionTable) -> Lift:
+        """Return what the table earns over the best fixed arm, and over the traffic before."""
+        found = lift(self.arms, table)
+        n = self.estimates.r.shape[1]
+        counts = np.array(self.before[:n], dtype=np.float64)
+        if not counts.sum():
+            return found
+        all_arms = EstimatedArms(self.estimates, self.names, list(range(n)))
+        traffic = all_arms.mixtures(counts / counts.sum())
+        return over_traffic(found, table, self.arms.draws(0, np.random.default_rng(0)), traffic)
 
 
-def known_arms(estimates: CrowdEstimates, active: list[int]) -> list[int]:
-    """Return the active arms that there are estimates of; the first arm if there are none."""
-    return [arm for arm in active if arm < estimates.r.shape[1]] or [0]
-
-
-def estimated_lift(
-    estimates: CrowdEstimates,
-    names: Sequence[str],
-    active: list[int],
-    table: DecisionTable,
-    before: list[int],
-) -> Lift:
-    """Return what the table earns over the best fixed arm, and over the traffic before."""
-    arms = EstimatedArms(estimates, names, known_arms(estimates, active))
-    found = lift(arms, table)
-    n = estimates.r.shape[1]
-    counts = np.array(before[:n], dtype=np.float64)
-    if not counts.sum():
-        return found
-    traffic = EstimatedArms(estimates, names, list(range(n))).mixtures(counts / counts.sum())
-    return over_traffic(found, table, arms.draws(0, np.random.default_rng(0)), traffic)
+def view_of(state: State) -> View | None:
+    """Return what tables and lifts are made of; None if the policy has no estimates."""
+    estimates, tally = state.player.estimates(), state.tally
+    if estimates is None:
+        return None
+    names = tuple(arm.name for arm in tally.arms)
+    return View(estimates, tally.model, names, tuple(tally.active), tuple(tally.before))

@@ -26,16 +26,9 @@ from bdes_framework.errors import (
 )
 from bdes_framework.interfaces import ChangesArms, ChoosesApart, CrowdPolicy, Journal, LearnsApart
 from bdes_framework.live.config import LiveSetup, floor_mistake
-from bdes_framework.live.follower import Follower
 from bdes_framework.live.header import Header
 from bdes_framework.live.ids import DecisionIds
-from bdes_framework.live.players import (
-    DeciderPlayer,
-    WholePlayer,
-    change_arms,
-    player_of,
-    warm_up,
-)
+from bdes_framework.live.players import WholePlayer, warm_up
 from bdes_framework.live.requests import (
     AnyRequest,
     Decide,
@@ -43,7 +36,7 @@ from bdes_framework.live.requests import (
     Reward,
     Settle,
 )
-from bdes_framework.live.tally import Snapshot, Tally
+from bdes_framework.live.state import State, new_policy, read_state
 from bdes_framework.model.events import ArmAdded
 
 MOST_TOGETHER = 512
@@ -53,21 +46,8 @@ _IDLE = 0.5
 _KEPT_WAITS = 4096
 _MINUTE = 60
 
-Look: TypeAlias = Callable[["State"], object]
+Look: TypeAlias = Callable[[State], object]
 """Something that looks at a session's state between two turns."""
-
-
-@define
-class State:
-    """A session's state: what the journal says."""
-
-    follower: Follower
-    player: DeciderPlayer | WholePlayer
-
-    @property
-    def tally(self) -> Tally:
-        """What was counted."""
-        return self.follower.tally
 
 
 @define
@@ -153,8 +133,7 @@ class Writer:
 
     def new_policy(self) -> CrowdPolicy:
         """Build the policy as the journal says; every time the same."""
-        header = self.header
-        return self.setup.plugins.crowd_policy(self.setup.policy, header.problem, seed=header.seed)
+        return new_policy(self.setup, self.header)
 
     def new_journal(self) -> Journal:
         """Return another object for the same journal, which is not open."""
@@ -219,20 +198,9 @@ class Writer:
                     turn.append([ArmAdded(number, name, now) for number, name in arms])
 
     def _build(self, journal: Journal) -> State:
-        """Make the state anew: from the newest model and the events after what it has read."""
-        policy = self.new_policy()
-        player, n_arms = player_of(policy), len(self.header.arms)
-        tally = Tally()
-        newest = journal.newest_model() if isinstance(player, DeciderPlayer) else None
-        if newest is not None and newest[1].data is not None:
-            tally = Snapshot.read(newest[1].data).tally
-            change_arms(player, tally, n_arms)
-            state = State(Follower(player, tally, n_arms), player)
-            state.follower.adopt(newest[1].data)
-        else:
-            state = State(Follower(player, tally, n_arms), player)
-        state.follower.follow(journal.read(tally.n_events))
-        wrong = floor_mistake(self.setup.config.floor, len(tally.active))
+        """Make the state anew from the journal."""
+        state = read_state(self.setup, self.header, journal)
+        wrong = floor_mistake(self.setup.config.floor, len(state.tally.active))
         if wrong is not None:
             raise InvalidValueError(f"floor: {wrong}")
         return state

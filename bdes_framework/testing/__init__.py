@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from bdes_framework.testing.crowd_environments import (
         crowd_environment_checks as crowd_environment_checks,
     )
-    from bdes_framework.testing.crowd_policies import check_crowd_policy as check_crowd_policy
-    from bdes_framework.testing.crowd_policies import crowd_policy_checks as crowd_policy_checks
+    from bdes_framework.testing.crowd_halves import check_crowd_policy as check_crowd_policy
+    from bdes_framework.testing.crowd_halves import crowd_policy_checks as crowd_policy_checks
     from bdes_framework.testing.engines import check_engine as check_engine
     from bdes_framework.testing.engines import engine_checks as engine_checks
     from bdes_framework.testing.environments import check_environment as check_environment
     from bdes_framework.testing.environments import environment_checks as environment_checks
+    from bdes_framework.testing.journals import check_journal as check_journal
+    from bdes_framework.testing.journals import journal_checks as journal_checks
     from bdes_framework.testing.noise import check_noise_model as check_noise_model
     from bdes_framework.testing.noise import noise_model_checks as noise_model_checks
     from bdes_framework.testing.planners import check_planner as check_planner
@@ -44,9 +46,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "checks": "Check ConformanceError ConformanceSuite Failure parametrize_with_checks",
     "crowd_environments": "check_crowd_environment crowd_environment_checks",
-    "crowd_policies": "check_crowd_policy crowd_policy_checks",
+    "crowd_halves": "check_crowd_policy crowd_policy_checks",
     "engines": "check_engine engine_checks",
     "environments": "check_environment environment_checks",
+    "journals": "check_journal journal_checks",
     "noise": "check_noise_model noise_model_checks",
     "planners": "check_planner planner_checks",
     "policies": "check_policy policy_checks",

@@ -185,7 +185,7 @@ class ConformanceSuite(Generic[S]):
     ``environment_checks`` and ``check_environment``, ``planner_checks`` and
     ``check_planner``, ``noise_model_checks`` and ``check_noise_model``, ``engine_checks`` and
     ``check_engine``, ``crowd_environment_checks`` and ``check_crowd_environment``,
-    ``crowd_policy_checks`` and ``check_crowd_policy``.
+    ``crowd_policy_checks`` and ``check_crowd_policy``, ``journal_checks`` and ``check_journal``.
     """
 
     def __init__(self, kind: Kind) -> None:

@@ -246,13 +246,6 @@ def arms_of(subject: Subject, scenario: CrowdPolicyScenario) -> IntArray:
 
 SUITE: ConformanceSuite[CrowdPolicyScenario] = ConformanceSuite(Kind.CROWD_POLICY)
 
-crowd_policy_checks = SUITE.checks
-"""Return the checks of a policy for many users, to be called one by one."""
-
-check_crowd_policy = SUITE.check
-"""Run every check of a policy for many users; raise one error with all failures."""
-
-
 # -- what ask returns -----------------------------------------------------------------------
 
 

@@ -125,10 +125,14 @@ class Server:
 
     def close(self) -> None:
         """Let go of the connection and of roles; closing twice is fine."""
-        connection, self._connection = self._connection, None
+        if self._connection is None:
+            return
+        if self._held:  # or the server lets go of them a moment later, when it notices
+            with suppress(Exception):
+                self._connection.execute("SELECT pg_advisory_unlock_all()")
         self._held.clear()
-        if connection is not None:
-            connection.close()
+        self._connection.close()
+        self._connection = None
 
     @contextmanager
     def errors(self) -> Generator[None]:

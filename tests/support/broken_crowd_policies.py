@@ -1,18 +1,22 @@
 """A local plugin of crowd policies: good ones, and for every check one that breaks it."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
 from bdes_framework import (
+    CrowdEstimates,
     CrowdProblem,
     FloatArray,
     IntArray,
     InvalidValueError,
     Registrar,
     hookimpl,
+    pack_model,
+    unpack_model,
 )
 from tests.support.kit_subjects import Subjects, global_seed
 
@@ -321,6 +325,234 @@ class Lenient(Changing):
     def retire_arm(self, arm: int) -> None:
         if arm in self.left and len(self.left) > 1:
             self.left.remove(arm)
+
+
+# -- choosing and learning apart ------------------------------------------------------------
+
+
+class Means:
+    """What the halves of the policies below know: means of arms, and how often users came."""
+
+    def __init__(self, n_arms: int) -> None:
+        self.left = list(range(n_arms))
+        self.n_arms = n_arms
+        self.counts: dict[int, int] = {}
+
+    def show(self, users: IntArray, arms: IntArray) -> None:
+        for user in users.tolist():
+            self.counts[user] = self.counts.get(user, 0) + 1
+
+    def add_arm(self) -> int:
+        self.n_arms += 1
+        self.left.append(self.n_arms - 1)
+        return self.n_arms - 1
+
+    def retire_arm(self, arm: int) -> None:
+        if arm not in self.left or len(self.left) == 1:
+            raise InvalidValueError(f"arm {arm} cannot be retired")
+        self.left.remove(arm)
+
+
+class MeansDecider(Means):
+    """Shows the arms in turns, the best first, to each user from the first visit on."""
+
+    ranking: list[int] | None = None
+    kind = "means 1"
+
+    def adopt(self, model: bytes) -> None:
+        _, arrays = unpack_model(model, self.kind)
+        self.ranking = np.argsort(1.0 - arrays["means"].astype(float), kind="stable").tolist()
+        users, counts = arrays["users"].tolist(), arrays["counts"].tolist()
+        self.counts = dict(zip(users, counts, strict=True))
+
+    def choose(self, users: IntArray) -> IntArray:
+        assert self.ranking is not None
+        known = [arm for arm in self.ranking if arm in self.left] or self.left
+        arms = [known[self.counts.get(user, 0) % len(known)] for user in users.tolist()]
+        return np.array(arms, dtype=np.int64)
+
+    def estimates(self) -> CrowdEstimates:
+        raise NotImplementedError
+
+
+class MeansLearner(Means):
+    """Means of rewards, each with a random number on top."""
+
+    kind = "means 1"
+
+    def __init__(self, n_arms: int, rng: Generator) -> None:
+        super().__init__(n_arms)
+        self.rng, self.shown, self.told = rng, list[int](), dict[int, float]()
+        self.n_models, self.due_at = 0, 0
+
+    @property
+    def is_due(self) -> bool:
+        return len(self.told) >= self.due_at
+
+    def show(self, users: IntArray, arms: IntArray) -> None:
+        super().show(users, arms)
+        self.shown += arms.tolist()
+
+    def tell(self, visits: IntArray, rewards: FloatArray) -> None:
+        self.told |= dict(zip(visits.tolist(), rewards.tolist(), strict=True))
+
+    def sums(self) -> FloatArray:
+        sums = np.zeros(self.n_arms)
+        for visit in sorted(self.told):
+            sums[self.shown[visit]] += self.told[visit]
+        return sums
+
+    def learn(self) -> bytes:
+        means = self.sums() / np.maximum(np.bincount(self.shown, minlength=self.n_arms), 1)
+        means += 0.1 * self.rng.random(means.size)
+        self.due_at, self.n_models = 2 * len(self.told) + 1, self.n_models + 1
+        state = self.rng.bit_generator.state
+        values = {"words": state["state"]["state"].tolist(), "due_at": self.due_at}
+        users, counts = (
+            np.array([*part], dtype=np.int64) for part in (self.counts.keys(), self.counts.values())
+        )
+        arrays = {"means": means, "users": users, "counts": counts}
+        return pack_model(self.kind, values, arrays)
+
+    def resume(self, model: bytes) -> None:
+        values, _ = unpack_model(model, self.kind)
+        self.due_at = int(str(values["due_at"]))
+        state = self.rng.bit_generator.state
+        words = np.array(values["words"], dtype=np.uint64)
+        self.rng.bit_generator.state = {**state, "state": {"state": words}}
+
+
+@subject("good.halves")
+class Halves:
+    """Its learner makes a model whenever twice as many rewards are known."""
+
+    Decider: Any = MeansDecider
+    Learner: Any = MeansLearner
+
+    def __init__(self, problem: CrowdProblem, rng: Generator) -> None:
+        self.n_arms = problem.n_arms
+        self.decider, self.learner = self.Decider(self.n_arms), self.Learner(self.n_arms, rng)
+
+    def choose(self, users: IntArray) -> Any:
+        if self.learner.is_due:
+            self.decider.adopt(self.learner.learn())
+        return self.decider.choose(users)
+
+    def show(self, users: IntArray, arms: IntArray) -> None:
+        self.decider.show(users, arms)
+        self.learner.show(users, arms)
+
+    def ask(self, users: IntArray) -> Any:
+        shown = []
+        for user in users.tolist():
+            arm = self.choose(np.array([user]))
+            self.show(np.array([user]), arm)
+            shown.append(int(arm[0]))
+        return np.array(shown, dtype=np.int64)
+
+    def tell(self, visits: IntArray, rewards: FloatArray) -> None:
+        self.learner.tell(visits, rewards)
+
+
+def half(name: str, which: str, base: Any, **members: object) -> None:
+    """Add a policy with one half replaced by a subclass with other members."""
+    subject.variant(name, Halves, **{which: type(which, (base,), members)})
+
+
+subject.after("choosing-and-showing-is-asking", "ask", lambda arms, self, users: arms * 0, Halves)
+
+
+@subject("choosing-notes-nothing")
+class Nosy(Good):
+    """Takes whom it is asked about for a visitor, unless it is shown right after."""
+
+    looked = 0
+
+    def choose(self, users: Any) -> Any:
+        if isinstance(users, int):
+            return super().choose(users)
+        self.looked += users.size
+        return np.full(users.size, (self.looked - len(self.shown)) // 20 % self.problem.n_arms)
+
+    def show(self, users: IntArray, arms: IntArray) -> None:
+        self.shown += arms.tolist()
+
+    def ask(self, users: IntArray) -> Any:
+        arms = []
+        for user in users.tolist():
+            arms.append(self.choose(np.array([user])))
+            self.show(np.array([user]), arms[-1])
+        return np.concatenate(arms).astype(np.int64)
+
+
+@subject("only-what-is-shown-counts")
+class Stubborn(Halves):
+    """Learns as if everybody saw what it chose for them last."""
+
+    def __init__(self, problem: CrowdProblem, rng: Generator) -> None:
+        super().__init__(problem, rng)
+        self.wanted: dict[int, int] = {}
+
+    def choose(self, users: IntArray) -> Any:
+        arms = super().choose(users)
+        self.wanted |= dict(zip(users.tolist(), arms.tolist(), strict=True))
+        return arms
+
+    def show(self, users: IntArray, arms: IntArray) -> None:
+        wanted = [self.wanted.get(u, a) for u, a in zip(users.tolist(), arms.tolist(), strict=True)]
+        super().show(users, np.array(wanted))
+
+
+@subject("halves-show-what-the-whole-does")
+class Different(Halves):
+    """As a whole it shows the arms the other way round."""
+
+    def choose(self, users: IntArray) -> Any:
+        return self.n_arms - 1 - super().choose(users)
+
+
+def _adopt_as_of_now(self: MeansDecider, model: bytes) -> None:
+    counts = dict(self.counts)
+    MeansDecider.adopt(self, model)
+    self.counts = {user: max(counts.get(user, 0), n) for user, n in self.counts.items()}
+
+
+half("late-models-make-no-difference", "Decider", MeansDecider, adopt=_adopt_as_of_now)
+half(
+    "resumed-learners-go-on-alike.random",
+    "Learner",
+    MeansLearner,
+    resume=lambda self, model: self.__dict__.update(
+        due_at=unpack_model(model, self.kind)[0]["due_at"]
+    ),
+)
+
+
+def _sums_in_order(self: MeansLearner) -> FloatArray:
+    sums = np.zeros(self.n_arms)
+    for weight, (visit, reward) in enumerate(self.told.items()):
+        sums[self.shown[visit]] += reward * (1 + 1e-9 * weight)
+    return sums
+
+
+half("orders-of-rewards-do-not-matter", "Learner", MeansLearner, sums=_sums_in_order)
+
+
+def _resume_anything(self: MeansLearner, model: bytes) -> None:
+    with suppress(InvalidValueError):
+        MeansLearner.resume(self, model)
+
+
+half("damaged-models-are-refused", "Learner", MeansLearner, resume=_resume_anything)
+
+
+def _trusting(self: MeansDecider, users: IntArray) -> IntArray:
+    assert self.ranking is not None
+    places = [self.counts.get(user, 0) % len(self.ranking) for user in users.tolist()]
+    return np.array([self.ranking[place] for place in places], dtype=np.int64)
+
+
+half("deciders-heed-retired-arms", "Decider", MeansDecider, choose=_trusting)
 
 
 @hookimpl

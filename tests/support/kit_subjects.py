@@ -27,26 +27,26 @@ class Subjects:
     """The subjects of one local plugin, by name; variants are of "good" unless a base is given."""
 
     def __init__(self) -> None:
-        self._makes: dict[str, Any] = {}
+        self.makes: dict[str, Any] = {}
 
     def __call__(self, name: str) -> Callable[[M], M]:
         """Add the class or function below under a name."""
 
         def add(make: M) -> M:
-            self._makes[name] = make
+            self.makes[name] = make
             return make
 
         return add
 
     def variant(self, name: str, base: Any = None, **members: object) -> None:
         """Add a subclass with some methods or attributes replaced."""
-        self._makes[name] = type(name, (base or self._makes["good"],), members)
+        self.makes[name] = type(name, (base or self.makes["good"],), members)
 
     def before(
         self, name: str, method: str, effect: Callable[..., object], base: Any = None
     ) -> None:
         """Add a subclass that first calls ``effect`` with what a method is given."""
-        original = getattr(base or self._makes["good"], method)
+        original = getattr(base or self.makes["good"], method)
 
         def replaced(*arguments: Any) -> Any:
             effect(*arguments)
@@ -56,7 +56,7 @@ class Subjects:
 
     def after(self, name: str, method: str, change: Callable[..., Any], base: Any = None) -> None:
         """Add a subclass that changes what a method returns, given that and its arguments."""
-        original = getattr(base or self._makes["good"], method)
+        original = getattr(base or self.makes["good"], method)
 
         def replaced(*arguments: Any) -> Any:
             return change(original(*arguments), *arguments)
@@ -78,9 +78,9 @@ class Subjects:
         def factory(make: object) -> Callable[[AttrsInstance, Any], Any]:
             return lambda config, context: build(make, context)
 
-        for name, make in self._makes.items():
+        for name, make in self.makes.items():
             add(name, config_for(name), factory(make))
-        good = factory(self._makes["good"])
+        good = factory(self.makes["good"])
         add("parameters-are-documented.one-not", UnexplainedConfig, good)
         add("parameters-are-documented.none-at-all", UndocumentedConfig, good)
 

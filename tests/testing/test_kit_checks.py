@@ -1,7 +1,9 @@
 """The kit accepts what is good, and each of its checks fails for a subject made to break it."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest import SkipTest
 
 import pytest
@@ -18,7 +20,11 @@ PLUGINS = {
     Kind.ENGINE: load_subjects("broken_engines.py"),
     Kind.CROWD_ENVIRONMENT: load_subjects("broken_crowd_environments.py"),
     Kind.CROWD_POLICY: load_subjects("broken_crowd_policies.py"),
+    Kind.JOURNAL: load_subjects("broken_journals.py"),
 }
+MEMORY = Path("/dev/shm")
+"""Here nothing waits for a disk; every journal is made with a dozen turns a check."""
+FOLDER = TemporaryDirectory(prefix="kit-", dir=MEMORY if MEMORY.is_dir() else None)
 CHECKS: dict[Kind, Callable[..., tuple[kit.Check, ...]]] = {
     Kind.POLICY: kit.policy_checks,
     Kind.ENVIRONMENT: kit.environment_checks,
@@ -27,6 +33,7 @@ CHECKS: dict[Kind, Callable[..., tuple[kit.Check, ...]]] = {
     Kind.ENGINE: kit.engine_checks,
     Kind.CROWD_ENVIRONMENT: kit.crowd_environment_checks,
     Kind.CROWD_POLICY: kit.crowd_policy_checks,
+    Kind.JOURNAL: partial(kit.journal_checks, file=f"{FOLDER.name}/kit_fresh.sqlite"),
 }
 
 
@@ -101,6 +108,8 @@ def test_every_check_has_a_broken_subject(kind: Kind) -> None:
         (Kind.CROWD_ENVIRONMENT, "good.plain", "means_are_those_of_the_instance", "no B-DES"),
         (Kind.CROWD_POLICY, "good", "diagnostics_are_flat", None),
         (Kind.CROWD_POLICY, "good.silent", "diagnostics_are_flat", "no diagnostics"),
+        (Kind.JOURNAL, "good", "processes_take_turns", "one process at a time"),
+        (Kind.JOURNAL, "good.shared", "processes_take_turns", None),
         (Kind.PLANNER, "good", "improving_plans_hold", "cannot stop early"),
         (Kind.PLANNER, "good", "bounds_of_tables_hold", "no decision tables"),
         (Kind.PLANNER, "good.table", "bounds_of_tables_hold", None),
@@ -111,3 +120,7 @@ def test_optional_checks_run_where_they_apply(
 ) -> None:
     outcome = outcomes(kind, name).get(check)
     assert outcome is None if reason is None else reason in str(outcome)
+
+
+def test_write_behind_is_not_durable() -> None:
+    assert "turns_are_kept" in failing(Kind.JOURNAL, "wrong.write-behind")

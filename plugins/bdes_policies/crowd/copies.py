@@ -90,15 +90,18 @@ class QueuedCopy:
         self._paid: list[float] = []
         self._cursor = 0
 
-    def show(self) -> int:
+    def choose(self) -> int:
         """Return the arm to show at the next visit."""
         if not self._wanted:
             self._next_block()
         if self._cursor == len(self._wanted):
             self._cursor = len(self._paid)
-        arm = self._wanted[self._cursor]
-        self._cursor += 1
-        return arm
+        return self._wanted[self._cursor]
+
+    def show(self, arm: int) -> None:
+        """Note the next visit; any other arm than the one chosen leaves that to be shown."""
+        if arm == self.choose():
+            self._cursor += 1
 
     def learn(self, arm: int, reward: float) -> None:
         """Take note of a reward of an arm; tell the policy as far as it can be told."""
@@ -144,9 +147,23 @@ class Copies:
 
     def ask(self, users: IntArray) -> IntArray:
         """Return an arm for each visit."""
-        arms = np.array([self._copy_of(user).show() for user in users.tolist()], dtype=np.int64)
+        arms = np.empty(users.size, dtype=np.int64)
+        for visit, user in enumerate(users.tolist()):
+            copy = self._copy_of(user)
+            arms[visit] = copy.choose()
+            copy.show(int(arms[visit]))
         self._open.open(users, arms)
         return arms
+
+    def choose(self, users: IntArray) -> IntArray:
+        """Return the arm that each user's copy is to show next."""
+        return np.array([self._copy_of(user).choose() for user in users.tolist()], dtype=np.int64)
+
+    def show(self, users: IntArray, arms: IntArray) -> None:
+        """Note the next visits, and what was shown."""
+        for user, arm in zip(users.tolist(), arms.tolist(), strict=True):
+            self._copy_of(user).show(arm)
+        self._open.open(users, arms)
 
     def tell(self, visits: IntArray, rewards: FloatArray) -> None:
         """Tell each user's copy what it can be told."""

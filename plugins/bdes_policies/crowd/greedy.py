@@ -71,6 +71,26 @@ class CrowdGreedy:
         self._open.open(users, arms)
         return arms
 
+    def choose(self, users: IntArray) -> IntArray:
+        """Return the arm that is next for each user: the same for all of them."""
+        arm = self._best
+        if self._trials:
+            tried, _, turn = self._trials[0]
+            arm = int(tried[turn])
+        return np.full(users.size, arm)
+
+    def show(self, users: IntArray, arms: IntArray) -> None:
+        """Note the next visits; an arm that was not shown in its turn is still to be."""
+        for arm in arms.tolist():
+            if not self._trials:
+                break
+            tried, left, turn = self._trials[0]
+            if arm == tried[turn]:
+                self._trials[0] = tried, left - 1, (turn + 1) % tried.size
+                if left == 1:
+                    del self._trials[0]
+        self._open.open(users, arms)
+
     def tell(self, visits: IntArray, rewards: FloatArray) -> None:
         """Add rewards to the means of their arms."""
         _, arms, rewards = self._open.close(visits, rewards)

@@ -1,6 +1,7 @@
 """The policy ``crowd-table``: a decision table, followed from every user's own state."""
 
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,12 @@ from bdes_framework import (
     Instance,
     IntArray,
     InvalidValueError,
+    Planner,
     PlannerRef,
     compiled,
 )
 from bdes_policies.crowd.open_visits import OpenVisits
+from bdes_policies.crowd.table_halves import TableDecider, TableLearner, UserStates, looked_up
 
 _same_array = cmp_using(eq=np.array_equal)
 
@@ -63,7 +66,9 @@ class CrowdTableConfig:
             raise InvalidValueError("a table has its own lam and visits_per_user: leave them out")
 
 
-def _planned(config: CrowdTableConfig, context: CrowdPolicyContext) -> DecisionTable:
+def _planned(
+    config: CrowdTableConfig, context: CrowdPolicyContext, planner: Planner
+) -> DecisionTable:
     """Return a table for the arms of a config."""
     problem = context.problem
     assert config.r is not None
@@ -75,20 +80,28 @@ def _planned(config: CrowdTableConfig, context: CrowdPolicyContext) -> DecisionT
             raise InvalidValueError(f"a table needs {name}, which the problem does not tell")
     assert lam is not None
     assert visits is not None
-    planner = context.planner(config.planner)
+    at = Instance(config.r, config.b, lam, problem.q0)
+    return _plan(config, planner, at, 1 - 1 / visits)
+
+
+def _plan(
+    config: CrowdTableConfig, planner: Planner, instance: Instance, continuation: float
+) -> DecisionTable:
     if not isinstance(planner, bdes.StationaryPlanner):
         raise InvalidValueError(
             f"{config.planner!r} does not plan for users who may leave; 'certified' does"
         )
-    return planner.plan_stationary(Instance(config.r, config.b, lam, problem.q0), 1 - 1 / visits)
+    return planner.plan_stationary(instance, continuation)
 
 
-def _table_of(config: CrowdTableConfig, context: CrowdPolicyContext) -> DecisionTable:
+def _table_of(
+    config: CrowdTableConfig, context: CrowdPolicyContext, planner: Planner
+) -> DecisionTable:
     table = config.table
     if isinstance(table, Path):
         table = DecisionTable.read(table)
     if table is None:
-        table = _planned(config, context)
+        table = _planned(config, context, planner)
     return _checked(table, context.problem)
 
 
@@ -128,25 +141,44 @@ class CrowdTable:
     """The policy ``crowd-table``."""
 
     def __init__(self, config: CrowdTableConfig, context: CrowdPolicyContext) -> None:
-        self._table = _table_of(config, context)
-        self._states = np.empty(0)
-        self._n_users = 0
+        planner = context.planner(config.planner)
+        self._table = _table_of(config, context, planner)
+        self._states = UserStates(self._table.instance)
         self._open = OpenVisits()
+        n_arms = context.problem.n_arms
+        self._learner = TableLearner(self._table, n_arms)
+        self._decider = TableDecider(n_arms, partial(_plan, config, planner))
 
     def __repr__(self) -> str:
-        return f"CrowdTable(users={self._n_users}, table={self._table!r})"
+        return f"CrowdTable(users={self._states.n_users}, table={self._table!r})"
+
+    @property
+    def decider(self) -> TableDecider:
+        """The half that decides."""
+        return self._decider
+
+    @property
+    def learner(self) -> TableLearner:
+        """The half that learns nothing."""
+        return self._learner
 
     def ask(self, users: IntArray) -> IntArray:
         """Return the arm of each visit."""
-        at = self._table.instance
-        self._n_users = max(self._n_users, int(users.max()) + 1)
-        if self._n_users > self._states.size:
-            more = max(1024, 2 * self._n_users) - self._states.size
-            self._states = np.append(self._states, np.full(more, at.q0))
+        table, at = self._table, self._table.instance
         arms = np.empty(users.size, dtype=np.int64)
-        _follow(self._table.starts, self._table.arms, at.b, at.lam, self._states, users, arms)
+        _follow(table.starts, table.arms, at.b, at.lam, self._states.of(users), users, arms)
+        self._states.count(users)
         self._open.open(users, arms)
         return arms
+
+    def choose(self, users: IntArray) -> IntArray:
+        """Return the arm of each user, as if each came next."""
+        return looked_up(self._table.starts, self._table.arms, self._states.of(users)[users])
+
+    def show(self, users: IntArray, arms: IntArray) -> None:
+        """Note the next visits, and what was shown."""
+        self._states.show(users, arms)
+        self._open.open(users, arms)
 
     def tell(self, visits: IntArray, rewards: FloatArray) -> None:
         """Check rewards, which change nothing."""
@@ -154,7 +186,7 @@ class CrowdTable:
 
     def diagnostics(self) -> bdes.Diagnostics:
         """Return what the table is worth per user, its bound, and the users' mean state."""
-        states = self._states[: self._n_users]
+        states = self._states.known
         return {
             "value": self._table.value,
             "upper_bound": self._table.upper_bound,

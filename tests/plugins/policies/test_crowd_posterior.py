@@ -22,6 +22,7 @@ from bdes_framework.testing.reference import best_value
 from bdes_policies.crowd.deciding import Decider
 from bdes_policies.crowd.learning import Learner, LearningRules
 from bdes_policies.crowd.leaving import chances_of_return
+from bdes_policies.crowd.models import Model
 from bdes_policies.crowd.tables import STATES, Tables, plan_tables
 from bdes_policies.crowd.visit_log import VisitLog
 from bdes_policies.posterior.modes import ModeSearch, Pulls, RatePrior
@@ -53,6 +54,12 @@ def learner(instance: Instance, prior: RatePrior = UNKNOWN, draws: int = 16) -> 
     problem = CrowdProblem(instance.n_arms, 10_000, q0=instance.q0)
     rules = LearningRules(growth=0.1, draws=draws)
     return Learner(problem, prior, None, rules, np.random.default_rng(1))
+
+
+def deciding_by(model: Model) -> Decider:
+    decider = Decider(model.b.shape[1])
+    decider.use(model)
+    return decider
 
 
 def lost(
@@ -128,11 +135,11 @@ def test_states_are_those_of_the_recurrence() -> None:
     log = visits_of(ADS, 40, 900, 3)
     taught.log = log
     model = taught.model()
-    decider = Decider(model)
+    decider = deciding_by(model)
     rng = np.random.default_rng(4)
     later = rng.integers(45, size=200)  # five of them were never seen
     arms = decider.decide(later)
-    decider.move(np.array([44, 0, 44]), np.array([2, 1, 0]))
+    decider.show(np.array([44, 0, 44]), np.array([2, 1, 0]))
     shown: dict[int, list[int]] = {user: [] for user in range(45)}
     grouped = log.by_user()
     for user in range(grouped.starts.size - 1):
@@ -150,7 +157,7 @@ def test_arms_are_those_of_the_users_own_table() -> None:
     taught = learner(ADS)
     taught.log = visits_of(ADS, 40, 900, 3)
     model = taught.model()
-    decider = Decider(model)
+    decider = deciding_by(model)
     before = np.append(decider.states, 1.0)
     for user, arm in enumerate(decider.decide(np.arange(41)).tolist()):
         own = user % model.lam.size
@@ -167,7 +174,7 @@ def test_decider_changes_no_model() -> None:
     model = taught.model()
     users = np.arange(60) % 43
     states = model.states.tolist()
-    first, again = (Decider(model).decide(users).tolist() for _ in range(2))
+    first, again = (deciding_by(model).decide(users).tolist() for _ in range(2))
     assert first == again
     assert model.states.tolist() == states
 
