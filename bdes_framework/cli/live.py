@@ -10,6 +10,7 @@ _COMMANDS = {
     "status": ("live_journal:status", "Say whether it learns, what it shows, and its lift."),
     "replay": ("live_journal:replay", "Check that all was decided and learned as it says."),
     "export": ("live_journal:export", "Write all decisions as CSV or Parquet, for 'bdes fit'."),
+    "simulate": ("live_simulate:simulate", "Serve users whose truth is known, over HTTP."),
 }
 """Each command: where it is in this room, and what it does."""
 

@@ -3,6 +3,7 @@
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from attrs import evolve
@@ -10,6 +11,9 @@ from attrs import evolve
 from bdes_framework.cli.options import PATH
 from bdes_framework.live.config import load_live
 from bdes_framework.live.session import LiveSession
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
 
 _PACKAGES = ("starlette", "uvicorn", "msgspec", "prometheus_client")
 
@@ -34,8 +38,15 @@ def serve(folder: Path, host: str | None, port: int | None, show_ids: bool) -> N
         raise click.UsageError(
             f"the service needs {' and '.join(missing)}: install 'bdes-framework[serve]'"
         )
+    from bdes_framework.live.console.app import StatusStream, console_routes
+    from bdes_framework.live.console.data import ConsoleReader
+    from bdes_framework.live.service.app import Service
     from bdes_framework.live.service.log import EventLog
     from bdes_framework.live.service.server import serve as serve_until_stopped
+
+    def console(service: Service) -> "list[BaseRoute]":
+        read = ConsoleReader(lambda: service.session)
+        return console_routes(StatusStream(read, service.stopping))
 
     setup = load_live(folder)
     serving = setup.config.serve
@@ -46,4 +57,4 @@ def serve(folder: Path, host: str | None, port: int | None, show_ids: bool) -> N
     )
     token = config.token(setup.folder)
     log = EventLog(sys.stderr, show_ids=show_ids)
-    serve_until_stopped(lambda: LiveSession(setup), config, token, log)
+    serve_until_stopped(lambda: LiveSession(setup), config, token, log, console)

@@ -118,12 +118,12 @@ class LiveSetup:
     @property
     def policy(self) -> Reference:
         """The policy, with whole names of files."""
-        return _with_files(self.plugins, Kind.CROWD_POLICY, self.config.policy, self.folder)
+        return with_files(self.plugins, Kind.CROWD_POLICY, self.config.policy, self.folder)
 
     @property
     def journal(self) -> Reference:
         """The journal, with whole names of files."""
-        return _with_files(self.plugins, Kind.JOURNAL, self.config.journal, self.folder)
+        return with_files(self.plugins, Kind.JOURNAL, self.config.journal, self.folder)
 
 
 def seconds(text: str) -> float:
@@ -254,7 +254,7 @@ def check_arm_name(text: str) -> None:
         raise InvalidValueError("name of an arm: " + _expected_name(text))
 
 
-def _with_files(plugins: Plugins, kind: Kind, reference: Reference, folder: Path) -> Reference:
+def with_files(plugins: Plugins, kind: Kind, reference: Reference, folder: Path) -> Reference:
     """Return a reference whose files are named from the root, not from the folder."""
     _, config = plugins.resolve(kind, reference)
     changed = copy(config)

@@ -7,12 +7,14 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.support.ui import WebDriverWait
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
@@ -35,8 +37,10 @@ class Browser:
         self._driver = driver
         self._driver.set_script_timeout(60)
 
-    def open(self, file: Path, *, width: int = 1200, dark: bool = False, media: str = "") -> None:
-        """Open a page at a width, in a colour scheme, on the screen or as it prints."""
+    def open(
+        self, page: Path | str, *, width: int = 1200, dark: bool = False, media: str = ""
+    ) -> None:
+        """Open a file or address at a width, in a colour scheme, on the screen or as it prints."""
         self._driver.get("about:blank")
         self.resize(width, 900)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -44,7 +48,7 @@ class Browser:
         self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media_features)
         self.console_errors()
         self.requests()
-        self._driver.get(file.resolve().as_uri())
+        self._driver.get(page if isinstance(page, str) else page.resolve().as_uri())
 
     def draw_all(self) -> None:
         """Wait until every chart is drawn."""
@@ -76,6 +80,17 @@ class Browser:
         found = self._driver.execute_cdp_cmd("Page.printToPDF", paper)
         return len(re.findall(rb"/Type\s*/Page\b(?!s)", base64.b64decode(found["data"])))
 
+    def picture(self, width: int, height: int) -> bytes:
+        """Return the top of the page as it looks, so large in pixels, as a PNG."""
+        part = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        whole = {"captureBeyondViewport": True, "format": "png", "clip": part}
+        found = self._driver.execute_cdp_cmd("Page.captureScreenshot", whole)
+        return base64.b64decode(found["data"])
+
+    def press(self, keys: str) -> None:
+        """Press keys, one after the other, where the focus is."""
+        ActionChains(self._driver).send_keys(keys).perform()
+
     def run(self, script: str) -> Any:
         """Run a script in the page and return its value."""
         return self._driver.execute_script(script)
@@ -92,6 +107,21 @@ class Browser:
         """Return the errors and warnings in the console since the last call."""
         entries = self._driver.get_log("browser")  # type: ignore[no-untyped-call]
         return [entry["message"] for entry in entries if entry["level"] in ("SEVERE", "WARNING")]
+
+    def serious_faults(self, exclude: str = "") -> list[tuple[str, list[str]]]:
+        """Return what axe-core finds of serious faults, each with the elements that have it."""
+        self.run((files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8"))
+        context = f"{{exclude: [{exclude!r}]}}" if exclude else "document"
+        found: dict[str, Any] = self.run_async(
+            f"axe.run({context}, {{elementRef: false, resultTypes: ['violations']}})"
+            ".then(arguments[arguments.length - 1])"
+        )
+        assert len(found["passes"]) > 15
+        return [
+            (fault["id"], [node["html"][:200] for node in fault["nodes"]][:3])
+            for fault in found["violations"]
+            if fault["impact"] in ("serious", "critical")
+        ]
 
     def requests(self) -> list[str]:
         """Return the addresses the page requested since the last call."""

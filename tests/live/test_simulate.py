@@ -1,0 +1,148 @@
+"""Simulated users of a live service: the loop is that of simulate_crowd; HTTP loses nothing."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bdes_framework as bdes
+from bdes_framework.live.simulate import _Played, _visits, _WithFloor
+from bdes_framework.live.world import World, build_world
+from tests.support.command import bdes_process
+
+SHOP = Path(__file__).parents[2] / "examples" / "live" / "shop"
+USERS = {
+    "use": "crowd",
+    "r": [0.9, 0.5, 0.3],
+    "b": [0.1, 0.5, 1.0],
+    "lam": 0.3,
+    "users": 200,
+    "visits_per_user": 20,
+    "arrivals": "cohorts",
+    "cohort": 40,
+}
+LIVE = """
+name = "tried"
+arms = ["clip", "poll", "essay"]
+policy = "crowd-posterior"
+floor = 0.01
+"""
+
+
+def a_world(**changes: Any) -> World:
+    tables = {"users": USERS, "visits": 4_000, "seed": 3} | changes
+    return build_world(tables, "world.toml", Path(), bdes.load_plugins())
+
+
+class PolicyAsService:
+    """Decides as a service would whose learning takes no time."""
+
+    def __init__(self, policy: bdes.CrowdPolicy) -> None:
+        self._policy = policy
+        self._visits = 0
+        self.told: list[int] = []
+
+    def decide(self, users: bdes.IntArray) -> tuple[list[str], bdes.IntArray, int]:
+        first, self._visits = self._visits, self._visits + users.size
+        return [str(n) for n in range(first, self._visits)], self._policy.ask(users), 0
+
+    def reward(self, rewards: Sequence[tuple[str, float]]) -> None:
+        if rewards:
+            self.told += [int(decision) for decision, _ in rewards]
+            values = np.array([value for _, value in rewards])
+            self._policy.tell(np.array([int(decision) for decision, _ in rewards]), values)
+
+
+@pytest.mark.parametrize(
+    "feedback",
+    [{}, {"every": 7, "delay": 30, "lost": 0.2}, {"delay": 50, "delays": "geometric"}],
+)
+@pytest.mark.parametrize("stops", [{}, {"restarts": [1, 450], "kills": [450, 999, 1500]}])
+def test_loop_is_that_of_simulate_crowd(feedback: dict[str, Any], stops: dict[str, Any]) -> None:
+    world = a_world(feedback=feedback, visits=2_000, **stops)
+    problem = bdes.CrowdProblem(3, 2_000)
+    first, second = (
+        world.plugins.crowd_policy("crowd-posterior", problem, seed=1) for _ in range(2)
+    )
+    service, played = PolicyAsService(first), _Played()
+    pauses = list(_visits(world, world.environment(), service, played))
+    trace = bdes.simulate_crowd(world.environment(), second, 2_000, feedback=world.feedback)
+    assert played.earned == pytest.approx(trace.total_mean, rel=1e-12)
+    assert (played.visits, played.users) == (trace.visits, trace.n_users)
+    assert played.told == trace.told == len(service.told) == len(set(service.told))
+    assert {*pauses} >= {stop for stops_ in stops.values() for stop in stops_}
+    assert pauses[-1] == 2_000
+
+
+def test_floor_shows_each_arm_as_often() -> None:
+    problem = bdes.CrowdProblem(3, 20_000)
+    known = {"use": "crowd-table", "r": USERS["r"], "b": USERS["b"], "lam": 0.3}
+    policy = bdes.load_plugins().crowd_policy({**known, "visits_per_user": 20}, problem, seed=1)
+    plain = bdes.load_plugins().crowd_policy({**known, "visits_per_user": 20}, problem, seed=1)
+    assert isinstance(plain, bdes.ChoosesApart)
+    n = 4_000
+    users = np.zeros(n, dtype=np.int64)
+    shown = _WithFloor(policy, 0.1, 3, 1).ask(users)
+    others = 0
+    for i in range(n):
+        others += int(plain.choose(users[:1])[0] != shown[i])
+        plain.show(users[:1], shown[i : i + 1])
+    assert abs(others / n - 0.2) < 4 * (0.2 * 0.8 / n) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"visits": 0}, "visits: expected 1 to"),
+        ({"restarts": [4_000]}, "restarts[0]: expected 1 to 3,999"),
+        ({"kills": [5, 0]}, "kills[1]"),
+        ({"rate": 0.0}, "rate: expected a number above 0"),
+        ({"feedback": {"lost": 2}}, "lost"),
+        ({"visit": 3}, "Did you mean 'visits'"),
+        ({"users": {"use": "crowds"}}, "Did you mean 'crowd'"),
+        ({"users": {**USERS, "lam": 3}}, "lam"),
+    ],
+)
+def test_mistakes_of_a_world_say_where(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(bdes.ConfigError) as raised:
+        a_world(**changes)
+    assert words in str(raised.value)
+
+
+def a_folder(place: Path, world: str = "", live: str = LIVE) -> Path:
+    """Return a folder with a learner and 200 users who come 20 times each."""
+    folder = place / "tried"
+    folder.mkdir()
+    (folder / "live.toml").write_text(live)
+    users = "\n".join(f"{key} = {json.dumps(value)}" for key, value in USERS.items())
+    (folder / "world.toml").write_text(f"visits = 4_000\nseed = 3\n{world}\n[users]\n{users}\n")
+    return folder
+
+
+def test_service_learns_through_restarts_and_losses(tmp_path: Path) -> None:
+    stops = "restarts = [2_050]\nfeedback = {delay = 100, delays = 'geometric', lost = 0.1}"
+    folder = a_folder(tmp_path, stops)
+    done = bdes_process("live", "simulate", str(folder), "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["missing"] == []
+    assert (found["visits"], found["users"], found["restarts"], found["kills"]) == (
+        4_000,
+        200,
+        1,
+        1,
+    )
+    assert found["rewards"] + found["lost"] < 4_000 < found["rewards"] + found["lost"] + 300
+    assert 300 < found["lost"] < 500
+    assert found["models"] > 5
+    assert 0 < found["regret"] < 0.15 * found["best"]
+    assert found["ratio"] == pytest.approx(found["regret"] / (found["best"] - found["alone"]))
+    replayed = bdes_process("live", "replay", str(folder))
+    assert replayed.returncode == 0, replayed.stdout
+    assert "4,000" in replayed.stdout
+    again = bdes_process("live", "simulate", str(folder))
+    assert again.returncode == 2
+    assert "made 4,000 decisions before" in again.stderr
