@@ -49,8 +49,12 @@ def serve(folder: Path, host: str | None, port: int | None, show_ids: bool) -> N
         return console_routes(StatusStream(read, service.stopping))
 
     setup = load_live(folder)
-    given = {"host": host, "port": port}
-    config = evolve(setup.config.serve, **{k: v for k, v in given.items() if v is not None})
+    serving = setup.config.serve
+    config = evolve(
+        serving,
+        host=serving.host if host is None else host,
+        port=serving.port if port is None else port,
+    )
     token = config.token(setup.folder)
     log = EventLog(sys.stderr, show_ids=show_ids)
     serve_until_stopped(lambda: LiveSession(setup), config, token, log, console)

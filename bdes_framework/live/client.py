@@ -185,7 +185,7 @@ class Client:
                 if reply.status < 300 and reply.content is not None:
                     return reply.content
                 if not (left and reply.status == 503 and reply.is_problem):
-                    raise self._error(reply)
+                    raise self._error(path, reply)
                 with suppress(ValueError):
                     pause = float(reply.headers.get("retry-after", ""))
             time.sleep(min(pause, self._timeout))
@@ -242,7 +242,7 @@ class Client:
     def _name(self) -> str:
         return f"{'https' if self._tls else 'http'}://{self._host}:{self._port or 'default port'}"
 
-    def _error(self, reply: "_Reply") -> BdesError:
+    def _error(self, path: str, reply: "_Reply") -> BdesError:
         """Return the error that a session of one's own would raise."""
         status = reply.status
         if reply.content is None or not reply.is_problem:
@@ -251,9 +251,9 @@ class Client:
         detail = one_line(str(reply.content.get("detail") or reply.content.get("title")), 2_000)
         if status == 404:
             return UnknownNameError(detail)
-        if status == 409:
+        if status == 409 and path == "/reward":
             return ContradictionError(detail)
-        if status in (413, 415, 422):
+        if status in (409, 413, 415, 422):
             return InvalidValueError(detail)
         if status == 503:
             return JournalError(detail, is_passing=True)

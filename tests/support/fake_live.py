@@ -8,8 +8,9 @@ import numpy as np
 from attrs import define
 
 import bdes_framework as bdes
-from bdes_framework.live.config import MAX_NAME
+from bdes_framework.live.config import check_arm_name
 from bdes_framework.live.decision import Decision, RewardAnswer
+from bdes_framework.live.ids import check_user
 
 T = TypeVar("T")
 
@@ -61,8 +62,7 @@ class FakeSession:
 
     def _checked(self, users: Sequence[str]) -> Sequence[str]:
         for user in users:
-            if any(c < " " or "\x7f" <= c <= "\x9f" for c in user):
-                raise bdes.InvalidValueError("a user has no control characters")
+            check_user(user)
         return users
 
     def _decide(self, user: str) -> Decision:
@@ -121,8 +121,7 @@ class FakeSession:
         )
 
     def add_arm(self, name: str) -> int:
-        if not (1 <= len(name) <= MAX_NAME and name.isprintable() and name.strip() == name):
-            raise bdes.InvalidValueError("expected 1 to 64 printable characters")
+        check_arm_name(name)
         if any(arm.name == name for arm in self._arms):
             raise bdes.InvalidValueError("there is such an arm")
         self._arms.append(_Arm(len(self._arms), name))
@@ -137,6 +136,7 @@ class FakeSession:
         found[0].is_active = False
 
     def forget(self, user: str) -> bool:
+        self._checked([user])
         return self.users.pop(user, None) is not None
 
     def estimates(self) -> bdes.CrowdEstimates | None:

@@ -12,11 +12,12 @@ import uvicorn
 from bdes_framework.live.service.app import Service
 from bdes_framework.live.service.gate import Gate, Rules
 from bdes_framework.live.service.log import EventLog
+from bdes_framework.live.session import LiveSession
 from tests.support.fake_live import FakeSession
 
 
 def application(
-    session: FakeSession | None,
+    session: FakeSession | LiveSession | None,
     rules: Rules | None = None,
     log: EventLog | None = None,
     **given: Any,

@@ -6,10 +6,13 @@ from typing import TypeVar
 
 import msgspec
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
 
+from bdes_framework.errors import InvalidValueError
+from bdes_framework.live.config import check_arm_name
 from bdes_framework.live.service import messages as ms
 from bdes_framework.live.service.answers import Answers
 from bdes_framework.live.service.gate import Gate, Rules
@@ -20,6 +23,21 @@ from bdes_framework.live.service.schema import openapi
 from bdes_framework.live.session import LiveSession
 
 T = TypeVar("T")
+
+
+class _TextConvertor(Convertor[str]):
+    """The rest of an address, whatever it has: Starlette's own ``path`` ends at a new line."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("text", _TextConvertor())
 
 _DECIDE = msgspec.json.Decoder(ms.DecideRequest)
 _REWARD = msgspec.json.Decoder(ms.RewardRequest)
@@ -54,7 +72,7 @@ class Service:
             Route("/arms", self._arms, methods=["GET", "POST"]),
             Route("/estimates", self._estimates),
             Route("/table", self._table),
-            Route("/users/{user:path}", self._forget, methods=["DELETE"]),
+            Route("/users/{user:text}", self._forget, methods=["DELETE"]),
             Route("/health", self._health),
             Route("/ready", self._ready),
             Route("/metrics", self._metrics),
@@ -114,9 +132,13 @@ class Service:
         session = self.ready_session()
 
         def change() -> int:
-            if is_new:
-                return session.add_arm(name)
-            session.retire_arm(name)
+            check_arm_name(name)
+            try:
+                if is_new:
+                    return session.add_arm(name)
+                session.retire_arm(name)
+            except InvalidValueError as error:  # the name is right, but not with the arms there are
+                raise HttpError(409, str(error)) from None
             return next(arm.number for arm in session.arms() if arm.name == name)
 
         number = await self.in_thread(change)

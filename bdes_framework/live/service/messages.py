@@ -22,7 +22,8 @@ from bdes_framework.model.decision_table import DecisionTable
 _BODY_SECONDS = 10
 _MAX_ID = 64
 _NO_CONTROLS = {"pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"}
-"""For readers of the schema; the session itself checks it."""
+_PRINTABLE = {"pattern": r"^[^\p{C}\p{Z}](([^\p{C}\p{Z}]| )*[^\p{C}\p{Z}])?$"}
+"""For readers of the schema; the session itself checks this."""
 
 T = TypeVar("T")
 
@@ -31,7 +32,9 @@ User: TypeAlias = Annotated[
 ]
 DecisionId: TypeAlias = Annotated[str, Meta(min_length=1, max_length=_MAX_ID)]
 Reward: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
-ArmName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+ArmName: TypeAlias = Annotated[
+    str, Meta(min_length=1, max_length=MAX_NAME, extra_json_schema=_PRINTABLE)
+]
 
 
 class _Strict(Struct, forbid_unknown_fields=True):

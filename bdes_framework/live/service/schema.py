@@ -25,7 +25,7 @@ _PROBLEMS = {
     404: "There is no such decision, arm or page; the detail says which.",
     405: "This cannot be asked of this address; Allow says what can.",
     408: "The content came too slowly.",
-    409: "The decision has another reward already, which stays.",
+    409: "The decision has another reward already, which stays; or the arms do not allow it.",
     413: "The content is too large; the detail says what is allowed.",
     415: "The content must be application/json.",
     421: "The service was called by a name that is not its own.",
@@ -78,6 +78,7 @@ def _paths() -> _Json:
                 {200: (ms.DecisionAnswer, ms.DecisionsAnswer)},
                 _BODY,
                 ms.DecideRequest,
+                {"reward": {"id": "$response.body#/id", "reward": 1}},
             )
         },
         "/reward": {
@@ -95,7 +96,7 @@ def _paths() -> _Json:
                 "changeArms",
                 "Add an arm, or retire one.",
                 {200: (ms.ChangedArmAnswer,), 201: (ms.ChangedArmAnswer,)},
-                (*_BODY, 404),
+                (*_BODY, 404, 409),
                 ms.ArmsRequest,
             ),
         },
@@ -156,13 +157,20 @@ def _operation(
     answers: dict[int, tuple[type[msgspec.Struct], ...]],
     problems: Iterable[int],
     request: type[msgspec.Struct] | None = None,
+    next_requests: _Json | None = None,
 ) -> _Json:
+    """Return an operation; ``next_requests`` are contents of others that its answer leads to."""
     responses: _Json = {}
     for status, kinds in answers.items():
         refs = [_ref(kind) for kind in kinds]
         schema = refs[0] if len(refs) == 1 else {"oneOf": refs}
         summaries = " ".join(kind.__doc__ or "" for kind in kinds)
         responses[str(status)] = {"description": summaries, "content": {_JSON: {"schema": schema}}}
+        if next_requests is not None:
+            responses[str(status)]["links"] = {
+                name: {"operationId": name, "requestBody": content}
+                for name, content in next_requests.items()
+            }
     operation: _Json = {"operationId": name, "summary": summary}
     if request is not None:
         content = {_JSON: {"schema": _ref(request)}}

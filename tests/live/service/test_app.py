@@ -65,7 +65,8 @@ def test_arms_are_listed_added_and_retired(client: AsgiClient) -> None:
         ("essay", True),
         ("poll", True),
     ]
-    assert client.post("/arms", {"add": "poll"}).status == 422
+    assert client.post("/arms", {"add": "poll"}).status == 409
+    assert client.post("/arms", {"add": "a\u200bb"}).status == 422
     assert client.post("/arms", {"retire": "nobody"}).status == 404
 
 
