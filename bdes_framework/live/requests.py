@@ -56,22 +56,26 @@ class OpenTurn:
     def add(self, event: Event) -> None:
         """Let an event happen."""
         self.events.append(event)
-        with _no_refusal():
+        try:
             self.follower.follow((event,))
+        except _REFUSALS as error:
+            raise _unforeseen(error) from error
 
     def choose(self, user: int) -> int:
         """Return the arm that the policy wants to show."""
-        with _no_refusal():
+        try:
             return self.player.choose(user)
+        except _REFUSALS as error:
+            raise _unforeseen(error) from error
 
 
-@contextmanager
-def _no_refusal() -> Iterator[None]:
-    """Turn what a policy refuses into an error of its own: what is asked of it was checked."""
-    try:
-        yield
-    except (InvalidValueError, UnknownNameError, ContradictionError) as error:
-        raise ContractError(f"the policy refused what happened: {error}") from error
+_REFUSALS = (InvalidValueError, UnknownNameError, ContradictionError)
+"""What a request raises that is wrong itself; the others of its turn go on."""
+
+
+def _unforeseen(error: Exception) -> ContractError:
+    """Return the error that ends a turn: what is asked of a policy was checked before."""
+    return ContractError(f"the policy refused what happened: {error}")
 
 
 class _Plain:
