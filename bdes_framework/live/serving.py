@@ -48,6 +48,12 @@ class ServiceProcess:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; None while it runs."""
+        assert self._process is not None
+        return self._process.poll()
+
     def __enter__(self) -> Self:
         try:
             self.start()

@@ -1,12 +1,16 @@
 """A PostgreSQL server of a test's own, on loopback, where one is installed."""
 
 import os
+import shlex
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import psycopg
 
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
@@ -36,3 +40,36 @@ def postgres() -> Iterator[str]:
             yield f"postgresql://tester@127.0.0.1:{port}/postgres"
         finally:
             run("pg_ctl", "-m", "immediate", "stop")
+
+
+class ServerOf:
+    """The process of a server that :func:`postgres` started, to be killed and started again."""
+
+    def __init__(self, address: str) -> None:
+        with psycopg.connect(address) as connection:
+            row = connection.execute("SHOW data_directory").fetchone()
+        assert row is not None
+        self._data = Path(row[0])
+        words = shlex.split((self._data / "postmaster.opts").read_text(encoding="utf-8"))
+        self._options = shlex.join(words[words.index("-h") :])
+
+    def kill(self) -> None:
+        """Kill the server and all that it started, without a chance to write anything."""
+        lock = self._data / "postmaster.pid"
+        main = int(lock.read_text(encoding="utf-8").split()[0])
+        children = Path(f"/proc/{main}/task/{main}/children").read_text(encoding="ascii").split()
+        for process in (main, *map(int, children)):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        lock.unlink()  # where nobody buries dead processes, it would seem to be running
+
+    def start(self) -> None:
+        """Start it again, as it was started first, and wait until it answers."""
+        log = self._data.parent / "server.log"
+        command = [str(BINARIES[-1] / "pg_ctl"), "-D", str(self._data), "-l", str(log)]
+        command += ["-o", self._options, "-w", "start"]
+        user = "nobody" if os.getuid() == 0 else None
+        done = subprocess.run(
+            command, cwd=self._data, user=user, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        assert done.returncode == 0, done.stderr
