@@ -1,7 +1,7 @@
 """Array types of the whole framework, and checked conversion to arrays of arms."""
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,15 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 
 IntArray: TypeAlias = NDArray[np.int64]
 """Arms and rounds, counted from 0: 64-bit integers."""
+
+ArrayT = TypeVar("ArrayT", bound=NDArray[Any])
+
+
+def read_only(array: ArrayT) -> ArrayT:
+    """Return a view of the same numbers that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def holds_booleans(values: object) -> bool:

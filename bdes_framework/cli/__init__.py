@@ -84,8 +84,11 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
+        # What other distributions announce is only looked for where it is asked for.
+        if name in _OWN_COMMANDS or name.startswith("-"):
+            return super().resolve_command(ctx, args)
         known = self.list_commands(ctx)
-        if name not in known and not name.startswith("-"):
+        if name not in known:
             ctx.fail(
                 f"no command is called {quoted(name)}.{did_you_mean(name, known)}"
                 f" Commands: {listed(known)}"

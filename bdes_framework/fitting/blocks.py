@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bdes_framework._internal.arrays import IntArray
+from bdes_framework._internal.arrays import IntArray, read_only
 from bdes_framework.fitting.likelihood import (
     Likelihood,
     sweep_likelihood,
@@ -97,7 +97,8 @@ def _of_blocks(log: Log, sweep: Callable[[Rows], _T]) -> list[_T]:
 
     def one(part: tuple[int, int, IntArray]) -> _T:
         first, end, starts = part
-        return sweep(Rows(log.arms[first:end], log.rewards[first:end], starts - first))
+        own_starts = read_only(starts - first)
+        return sweep(Rows(log.arms[first:end], log.rewards[first:end], own_starts))
 
     threads = _THREADS.get()
     return list(map(one, parts) if threads is None else threads.map(one, parts))

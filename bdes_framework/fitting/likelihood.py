@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework._internal.arrays import FloatArray, IntArray, read_only
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.fitting.log import checked_rewards, checked_rows
@@ -46,8 +46,9 @@ AnyIntArray: TypeAlias = NDArray[np.signedinteger[Any]]
 AnyRewards: TypeAlias = NDArray[np.signedinteger[Any] | np.floating[Any]]
 """Rewards in [0, 1], as integers or floats; NaN, or a number below 0, where one is not known."""
 
-_SWEPT = [np.dtype(f"={kind}") for kind in ("i1", "i2", "i4", "i8", "f4", "f8")]
-"""What sweeps are compiled for; other numbers are converted."""
+_ARMS = [np.dtype(f"={kind}") for kind in ("i4", "i8")]
+_REWARDS = [np.dtype(f"={kind}") for kind in ("i1", "f4", "f8")]
+# What sweeps are compiled for, a second or two for each pair; other numbers are converted.
 
 
 class Likelihood(NamedTuple):
@@ -102,8 +103,10 @@ def likelihood_of(
     >>> round(found.value, 6) == round(math.log(0.5) + math.log(1 - 0.5 * 0.75), 6)
     True
     """
-    played = _swept(checked_rows("arms", arms, "iu", instance.n_arms - 1))
-    paid = _swept(checked_rewards(rewards))
+    played = checked_rows("arms", arms, "iu", instance.n_arms - 1)
+    played = played if played.dtype in _ARMS else played.astype(np.int64)
+    paid = checked_rewards(rewards)
+    paid = paid if paid.dtype in _REWARDS else paid.astype(np.float64)
     if played.size != paid.size:
         sizes = f"{paid.size} for {played.size}"
         raise InvalidValueError(f"need one reward per arm pulled, got {sizes}")
@@ -132,15 +135,13 @@ def sweep_likelihood(
     size = 2 * r.size + 2
     score, information = np.zeros(size), np.zeros((size, size))
     memory = fresh_state(r.size, q0) if state is None else state
-    value = sweep_information(arms, rewards, starts, r, b, lam, q0, memory, score, information)
+    # What may be written to is another type to numba, and compiled for anew.
+    rows, at = (
+        (read_only(arms), read_only(rewards), read_only(starts)),
+        (read_only(r), read_only(b)),
+    )
+    value = sweep_information(*rows, *at, float(lam), float(q0), memory, score, information)
     return Likelihood(value, score, information)
-
-
-def _swept(array: NDArray[Any]) -> NDArray[Any]:
-    """Return numbers of a dtype that sweeps are compiled for."""
-    if array.dtype in _SWEPT:
-        return array
-    return array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
 
 
 @compiled

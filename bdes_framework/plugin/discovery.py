@@ -4,9 +4,10 @@ Metadata is read and sorted before anything is imported. What goes wrong when a 
 imported, checked or registers becomes a :class:`PluginStatus` that ``bdes plugins`` shows.
 """
 
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
@@ -61,8 +62,24 @@ class Candidate:
 
 def installed() -> list[Candidate]:
     """Return the plugins that installed distributions announce, ours first, then by name."""
+    return list(_installed_in(tuple((place, _modified(place)) for place in sys.path)))
+
+
+@lru_cache(maxsize=1)
+def _installed_in(places: tuple[tuple[str, int], ...]) -> tuple[Candidate, ...]:
+    """Return the plugins found in folders that were last changed then: all metadata is read."""
     found = [_installed_candidate(point) for point in entry_points(group=PROJECT)]
-    return sorted(found, key=lambda c: (c.distribution != FIRST_PARTY, c.distribution, c.name))
+    return tuple(
+        sorted(found, key=lambda c: (c.distribution != FIRST_PARTY, c.distribution, c.name))
+    )
+
+
+def _modified(place: str) -> int:
+    """Return when a folder of the search path, "" for the current one, was last changed."""
+    try:
+        return Path(place).stat().st_mtime_ns
+    except (OSError, ValueError):
+        return 0
 
 
 def _installed_candidate(point: EntryPoint) -> Candidate:

@@ -1,6 +1,7 @@
 """Discovery: every way a plugin can fail, with plugins that are really installed or local."""
 
 import pickle
+import shutil
 import sys
 from pathlib import Path
 
@@ -51,6 +52,14 @@ def test_broken_installed_plugin_is_reported(fault: str, install: Install) -> No
     assert states(plugins, "sound_one") == ["loaded"]
     assert plugins.entry(Kind.POLICY, "sound").distribution == "sound-one"
     assert not [entry for entry in plugins.entries() if entry.plugin == "broken_one"]
+
+
+def test_what_is_installed_or_removed_later_is_seen(install: Install) -> None:
+    assert "late_one" not in {status.name for status in load_plugins().statuses}
+    site = install("late-one", good_plugin("late"))
+    assert states(load_plugins(), "late_one") == ["loaded"]
+    shutil.rmtree(site / "late_one-1.0.dist-info")
+    assert "late_one" not in {status.name for status in load_plugins().statuses}
 
 
 @pytest.mark.parametrize("fault", BROKEN)

@@ -29,6 +29,9 @@ WORKERS = [
     pytest.param(DASK, id="dask", marks=pytest.mark.slow),
 ]
 
+FEW = ("replications = 15", "replications = 4")
+"""32 cells of the sweep instead of 120."""
+
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,11 +74,12 @@ for _ in range(6000):
     time.sleep(0.01)
 """
     write_slow_policy(tmp_path, note)
+    sweep.write_text(changed(sweep.read_text(), FEW))
     experiment = load_experiment(sweep)
     reference = dump(
         run_experiment(experiment, out=tmp_path / "serial", reuse=False, engine="serial").folder
     )
-    assert len(reference) == 120
+    assert len(reference) == 32
     shuffled = list(experiment.cells)
     random.Random(3).shuffle(shuffled)
     again = evolve(experiment, cells=tuple(shuffled))
@@ -177,8 +181,9 @@ def test_killed_runs_end_with_the_same_bits(sweep: Path, tmp_path: Path, times: 
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("engine", WORKERS)
 def test_job_that_kills_its_worker_fails_alone(
-    sweep: Path, tmp_path: Path, engine: dict[str, object]
+    sweep: Path, tmp_path: Path, engine: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pool, "ATTEMPTS", 2)  # each takes a second
     kill = f"""import os
 if pause == 0.001 and os.getpid() != {os.getpid()}:
     os.kill(os.getpid(), 9)
@@ -206,6 +211,7 @@ def test_cells_of_a_killed_worker_run_again(
     sweep: Path, tmp_path: Path, engine: dict[str, object]
 ) -> None:
     """One worker is killed with cells in hand, once; nothing is missing at the end."""
+    sweep.write_text(changed(sweep.read_text(), FEW))
     kill_once = f"""import os, pathlib
 flag = pathlib.Path({str(tmp_path / "flag")!r})
 if os.getpid() != {os.getpid()} and not flag.exists():
@@ -215,7 +221,7 @@ if os.getpid() != {os.getpid()} and not flag.exists():
     write_slow_policy(tmp_path, kill_once)
     run = run_experiment(sweep, out=tmp_path / "run", engine=engine)
     assert (tmp_path / "flag").exists(), "no worker was ever started"
-    assert len(run.cells()) == 120
+    assert len(run.cells()) == 32
     assert all(cell.error is None for cell in run.cells())
 
 
