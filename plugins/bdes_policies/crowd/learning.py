@@ -112,7 +112,7 @@ class Learner:
     def model(self) -> Model:
         """Fit all visits, draw instances, and plan a table for each."""
         log = self.log.by_user()
-        draws = self.draws(log)
+        draws = self.draws(log, explorers_only=self.log.n_known == 0)
         self._chances = chances_of_return(log, self._visits_per_user)
         n, points = draws.lam.size, STATES
         room = np.empty((n, self._chances.size, points), dtype=np.int16)
@@ -136,11 +136,17 @@ class Learner:
             counts=np.diff(log.starts),
         )
 
-    def draws(self, log: VisitsByUser) -> Draws:
-        """Fit visits, and draw instances, each around a mode picked by its weight."""
+    def draws(self, log: VisitsByUser, explorers_only: bool = True) -> Draws:
+        """Fit visits, and draw instances, each around a mode picked by its weight.
+
+        Unless all are for explorers, every other instance is the centre of its mode: half as many
+        users find out as much a little later, and the others lose nothing by it.
+        """
         n, k = self._rules.draws, self.n_arms
         modes = self._search.update(Pulls(log.arms, log.rewards, log.starts[:-1]))
         deviates = self._rng.standard_normal((n, 2 * k + 1))
+        if not explorers_only:
+            deviates[1::2] = 0.0
         evidence = np.array([mode.evidence for mode in modes])
         weights = np.cumsum(np.exp(evidence - evidence[0]))
         picks = np.searchsorted(weights, self._rng.random(n) * weights[-1], side="right")
