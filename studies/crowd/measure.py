@@ -245,6 +245,8 @@ def parts() -> dict[str, list[Game]]:
         for game in games("main", SEEDS)
         for lifetimes in LIFETIMES
     ]
+    # At lam = 1 regret is least, and its slope least certain: three times as many.
+    growth = [*games("growth", range(2)), *games("growth", range(2, 6), RATES[-1:])]
     screen = [
         evolve(game, policy=f"{way} {policy}", users=users)
         for way, users in (("each", 40), ("pooled", 400))
@@ -255,7 +257,7 @@ def parts() -> dict[str, list[Game]]:
         "main": main,
         "delays": [evolve(g, delay=1000, lost=0.1) for g in games("delays", range(5))],
         "warm": [evolve(g, policy="warm start") for g in games("warm", range(5))],
-        "growth": [evolve(g, users=100_000) for g in games("growth", range(4))],
+        "growth": [evolve(g, users=100_000) for g in growth],
         "screen": screen,
         "arms": [evolve(g, n_arms=20) for g in games("arms", range(3))],
         "visits": [evolve(g, users=3_000, visits_per_user=500) for g in games("visits", range(3))],
