@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -139,16 +140,52 @@ def overhead_rows() -> list[Row]:
 
 
 def crowd_rows() -> list[Row]:
-    """Ten million visits of 100,000 users; every 10,000 rewards are handed over, as in C."""
-    visits, c, seconds = 10 * MILLION, CompiledC("crowd_greedy", 10 * MILLION), float("inf")
-    for _ in range(8):
-        c()
-        users = PLUGINS.crowd_environment("crowd", seed=1, users=100_000, **C_INSTANCE)
-        greedy = PLUGINS.crowd_policy("crowd-greedy", bdes.CrowdProblem(N_ARMS, visits), seed=1)
-        begin = time.perf_counter()
-        bdes.simulate_crowd(users, greedy, visits, feedback=bdes.Feedback(every=10_000))
-        seconds = min(seconds, time.perf_counter() - begin)
-    return [c.row("10^7 visits of crowd-greedy, 10^5 users", seconds, 4)]
+    """Visits of 100,000 users; rewards are handed over every 10,000 as in C, or every 100."""
+    rows = []
+    for visits, every, claim, asked in (
+        (10 * MILLION, 10_000, "10^7 visits of crowd-greedy, 10^5 users", 4.0),
+        (MILLION, 100, "10^6 visits of crowd-greedy in blocks of 100", 16.0),
+    ):
+        c, seconds = CompiledC("crowd_greedy", visits), float("inf")
+        for _ in range(8):
+            c()
+            users = PLUGINS.crowd_environment("crowd", seed=1, users=100_000, **C_INSTANCE)
+            problem = bdes.CrowdProblem(N_ARMS, visits)
+            greedy = PLUGINS.crowd_policy("crowd-greedy", problem, seed=1)
+            begin = time.perf_counter()
+            bdes.simulate_crowd(users, greedy, visits, feedback=bdes.Feedback(every=every))
+            seconds = min(seconds, time.perf_counter() - begin)
+        rows.append(c.row(claim, seconds, asked))
+    return rows
+
+
+def late_reward_rows() -> list[Row]:
+    """What a visit costs whose reward is 10^5 visits on its way, beside one told at once."""
+
+    def game(**late: Any) -> Callable[[], None]:
+        def turn() -> None:
+            users = PLUGINS.crowd_environment("crowd", seed=1, users=1000, **C_INSTANCE)
+            problem = bdes.CrowdProblem(N_ARMS, visits)
+            greedy = PLUGINS.crowd_policy("crowd-greedy", problem, seed=1)
+            bdes.simulate_crowd(users, greedy, visits, feedback=bdes.Feedback(**late))
+
+        return turn
+
+    visits = 400_000
+    ways = {"at once": game(), "late": game(delay=100_000)}
+    ways["unordered"] = game(delay=100_000, delays="geometric")
+    best = best_seconds(ways, repeats=5)
+    once = best["at once"]
+    return [
+        Row(
+            f"rewards 10^5 visits late, {how}",
+            ns(best[name], visits),
+            f"at once {ns(once, visits)}",
+            best[name] / once,
+            3,
+        )
+        for how, name in (("in order", "late"), ("unordered", "unordered"))
+    ]
 
 
 def crowd_learning_rows() -> list[Row]:
@@ -243,6 +280,7 @@ if __name__ == "__main__":
         own_form_rows,
         overhead_rows,
         crowd_rows,
+        late_reward_rows,
         crowd_learning_rows,
         process_rows,
     )

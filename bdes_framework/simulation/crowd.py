@@ -20,7 +20,7 @@ from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import ContractError
 from bdes_framework.interfaces import CrowdEnvironment, CrowdPolicy, Diagnostics, Outcome
 from bdes_framework.model.compiling import compiled
-from bdes_framework.simulation.chunk import first_true, form_of, note_rounds
+from bdes_framework.simulation.chunk import form_of, note_rounds
 from bdes_framework.simulation.feedback import Feedback, Mailbox
 from bdes_framework.simulation.loop import CHUNK, arms_of, as_checkpoints, diagnostics_of
 from bdes_framework.simulation.totals import MAX_REWARD, MIN_REWARD
@@ -194,7 +194,7 @@ def simulate_crowd(
         block = player.play(min(until_told, CHUNK, visits - done), done)
         if block is None:
             break
-        player.check(block, done, totals.add(block, done))
+        player.check(block, done, totals.add(block, done, player.n_users))
         never_known = mailbox.post(block.rewards, done)
         done += block.users.size
         if keep:
@@ -287,8 +287,8 @@ class _VisitPlayer:
         if type(arms) is not np.ndarray or (arms.dtype, arms.shape) != (_INT64, (n,)):
             what = f"must return an array of int64, shape ({n},), got {form_of(arms)}"
             self._raise(self._policy, at, f"ask of {n} visits {what}: {quoted(arms)}")
-        if arms.min() < 0 or arms.max() >= self.n_arms:
-            (wrong,) = first_true((arms < 0) | (arms >= self.n_arms))
+        wrong = _first_unknown(arms, self.n_arms)
+        if wrong >= 0:
             allowed = f"arms go from 0 to {self.n_arms - 1}"
             self._raise(self._policy, at + wrong, f"ask returned arm {arms[wrong]}; {allowed}")
 
@@ -335,6 +335,15 @@ class _VisitPlayer:
 
 
 @compiled
+def _first_unknown(arms: IntArray, n_arms: int) -> int:
+    """Return the first visit whose arm does not exist, or -1."""
+    for v in range(arms.size):
+        if arms[v] < 0 or arms[v] >= n_arms:
+            return v
+    return -1
+
+
+@compiled
 def _next_new_user(users: IntArray, n_users: int) -> tuple[int, int]:
     """Return the first visit of a user out of turn, or -1; and the number of the next new user."""
     for v in range(users.size):
@@ -357,9 +366,9 @@ class _Totals:
         # Visits, rewards and means, side by side: one access to memory per visit, not three.
         self.users = np.zeros((0, 3))
 
-    def add(self, block: _Block, start: int) -> int:
-        """Add visits that begin with visit ``start``; return the first not valid, or -1."""
-        self.n_users = max(self.n_users, int(block.users.max()) + 1)
+    def add(self, block: _Block, start: int, n_users: int) -> int:
+        """Add visits from visit ``start`` on, users so far; return the first not valid, or -1."""
+        self.n_users = n_users
         if self.n_users > self.users.shape[0]:
             more = max(1024, 2 * self.n_users) - self.users.shape[0]
             self.users = np.concatenate([self.users, np.zeros((more, 3))])

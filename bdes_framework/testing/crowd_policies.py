@@ -32,6 +32,8 @@ class CrowdPolicyScenario:
     visits: int = 120
     lam: float = 0.3
     seed: int = 1
+    q0: float = 1.0
+    """The state of every user at their first visit."""
     lam_known: bool = True
     visits_per_user_known: bool = True
     every: int = 7
@@ -42,14 +44,16 @@ class CrowdPolicyScenario:
     missing: float = 0.0
     """The share of rewards that are never told."""
     required: bool = False
-    """Whether a policy that knows less may not raise InvalidValueError when it is built."""
+    """Whether a policy that knows less, or begins at another state, may not raise
+    InvalidValueError when it is built."""
 
     def __str__(self) -> str:
         lam = f"lam={self.lam}" + ("" if self.lam_known else " (unknown)")
         known = "" if self.visits_per_user_known else "visits per user unknown"
         delay = f"rewards {self.delay} visits late" if self.delay else ""
         missing = f"{self.missing:.0%} of rewards missing" if self.missing else ""
-        extras = [known, delay, "rewards unordered" if self.shuffled else "", missing]
+        first = f"first state {self.q0}" if self.q0 != 1.0 else ""
+        extras = [first, known, delay, "rewards unordered" if self.shuffled else "", missing]
         sizes = f"K={self.n_arms}, {self.n_users} users, {self.visits} visits, {lam}"
         return ", ".join([sizes, f"seed={self.seed}", *filter(None, extras)])
 
@@ -61,6 +65,7 @@ class CrowdPolicyScenario:
             visits=self.visits,
             visits_per_user=self.visits / self.n_users if self.visits_per_user_known else None,
             lam=self.lam if self.lam_known else None,
+            q0=self.q0,
         )
 
     def environment(self) -> ReferenceCrowd:
@@ -71,7 +76,7 @@ class CrowdPolicyScenario:
             drawn = list(range(self.visits))
         numbers: dict[int, int] = {}
         visits = [numbers.setdefault(user, len(numbers)) for user in drawn]
-        instance = example_instance(self.n_arms, self.lam, self.seed)
+        instance = example_instance(self.n_arms, self.lam, self.seed, self.q0)
         return ReferenceCrowd(instance, np.array(visits), self.seed)
 
 
@@ -217,7 +222,8 @@ def build(subject: Subject, scenario: CrowdPolicyScenario, global_seed: int = 0)
             subject.ref, scenario.problem, seed=scenario.seed, **subject.parameters
         )
     except InvalidValueError as error:
-        if scenario.required or (scenario.lam_known and scenario.visits_per_user_known):
+        is_usual = scenario.lam_known and scenario.visits_per_user_known and scenario.q0 == 1.0
+        if scenario.required or is_usual:
             raise
         raise ScenarioRejectedError(str(error)) from error
 
@@ -380,6 +386,7 @@ SUITE.table(
     plays_when_no_reward_comes=[evolve(PLAIN, missing=1.0)],
     plays_at_lam_0=[evolve(PLAIN, lam=0.0)],
     plays_at_lam_1=[evolve(PLAIN, lam=1.0)],
+    plays_from_a_low_first_state=[evolve(PLAIN, q0=0.4)],
     plays_without_knowing_lam=[evolve(PLAIN, lam_known=False, required=True)],
     plays_without_knowing_visits_per_user=[
         evolve(PLAIN, visits_per_user_known=False, required=True)

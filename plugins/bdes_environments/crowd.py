@@ -244,6 +244,11 @@ class _Arrivals:
         clock = np.array([0, n if self._in_turns else 0, 0, 0])
         self._present = _Present(np.arange(n), lifetimes, np.full(n, -1), clock)
 
+    @property
+    def came(self) -> int:
+        """How many users have come."""
+        return int(self._present.clock[3])
+
     def __call__(self, n: int) -> IntArray:
         users = np.empty(n, dtype=np.int64)
         if self._in_turns:
@@ -258,6 +263,8 @@ class _FileArrivals:
     def __init__(self, file: Path) -> None:
         self._numbers = read_visits(file)
         self._done = 0
+        self.came = 0
+        """How many users have come."""
 
     @property
     def n_users(self) -> int:
@@ -270,6 +277,8 @@ class _FileArrivals:
     def __call__(self, n: int) -> IntArray:
         users = self._numbers[self._done : self._done + n].copy()
         self._done += users.size
+        if users.size:
+            self.came = max(self.came, int(users.max()) + 1)
         return users
 
 
@@ -387,8 +396,7 @@ class Crowd:
     def arrivals(self, n: int) -> IntArray:
         """Return the users of the next visits."""
         users = self._arrivals(bdes.as_integer(n, "n", 1))
-        if users.size:
-            self._came = max(self._came, int(users.max()) + 1)
+        self._came = self._arrivals.came
         return users
 
     def pull(self, users: IntArray, arms: IntArray) -> Outcome:
@@ -417,13 +425,22 @@ class CrowdOfEquals(Crowd):
         return self._instance
 
 
+@compiled
+def _first_outside(block: IntArray, n: int) -> int:
+    """Return the first place of a number that is negative or not below ``n``; -1 if none is."""
+    for v in range(block.size):
+        if block[v] < 0 or block[v] >= n:
+            return v
+    return -1
+
+
 def as_block(values: Any, what: str, n: int) -> IntArray:
     """Return users or arms as a contiguous array of int64 below ``n``, or raise."""
     if not isinstance(values, np.ndarray) or values.ndim != 1 or values.dtype.kind not in "iu":
         raise InvalidValueError(f"{what}s must be a one-dimensional array of integers")
     block = np.ascontiguousarray(values, dtype=np.int64)
-    if block.size and (block.min() < 0 or block.max() >= n):
-        first = int(np.flatnonzero((block < 0) | (block >= n))[0])
+    first = _first_outside(block, n)
+    if first >= 0:
         allowed = f"{what}s go from 0 to {n - 1}" if n else "nobody has come yet"
         raise InvalidValueError(f"visit {first} of this block has {what} {block[first]}; {allowed}")
     return block

@@ -5,6 +5,7 @@ adds them to it game by game, and may be interrupted; ``python -m studies.crowd.
 page. Seeds were fixed before any constant was tuned, which was done on seeds 1000 and above.
 """
 
+import itertools
 import sys
 import tempfile
 import time
@@ -17,8 +18,9 @@ import numpy as np
 from attrs import evolve, frozen
 
 import bdes_framework as bdes
-from bdes_framework import FloatArray, Instance
+from bdes_framework import DecisionTable, FloatArray, Instance
 from bdes_framework.experiment.arms import ArmsConfig, generate_arms
+from studies.crowd.blind import Costs, least_blind_loss, visits_by_number
 from studies.pages import save_rows, saved_rows
 
 SEEDS = range(20)
@@ -72,6 +74,8 @@ class Game:
     delay: int = 0
     lost: float = 0.0
     arrivals: Literal["cohorts", "uniform", "round-robin"] = "cohorts"
+    told: bool = False
+    """Whether the policy knows how often users come on average."""
 
 
 @frozen
@@ -90,7 +94,9 @@ class Row:
     """Of the first so many users."""
     seconds: float
     blind_regret: float = 0.0
-    """Of the visits before any reward can be known, where rewards are late: whoever plays."""
+    """Where rewards are late: what showing the arms of visits before the first costs in all."""
+    least_blind_regret: float = 0.0
+    """The least that those visits cost anybody, in the mean over all orders of the arms."""
 
     @property
     def loss(self) -> float:
@@ -107,22 +113,25 @@ def instance(
 
 
 @cache
-def table_totals(at: tuple[object, ...], most: int) -> FloatArray:
-    """Return what the best stationary plan earns from a user who comes 0, 1, 2, ... times."""
-    game = _GAMES[at]
-    played = instance(game.family, game.n_arms, game.seed, game.lam)
+def table_of(
+    family: Literal["click-bait", "uniform"], n_arms: int, seed: int, lam: float, visits: int
+) -> DecisionTable:
+    """Return the best stationary plan for users who come so often on average."""
     planner = PLUGINS.planner("certified")
     assert isinstance(planner, bdes.StationaryPlanner)
-    table = planner.plan_stationary(played, 1 - 1 / game.visits_per_user)
+    return planner.plan_stationary(instance(family, n_arms, seed, lam), 1 - 1 / visits)
+
+
+def table_totals(game: Game, most: int) -> FloatArray:
+    """Return what the best stationary plan earns from a user who comes 0, 1, 2, ... times."""
+    table = table_of(game.family, game.n_arms, game.seed, game.lam, game.visits_per_user)
+    played = table.instance
     totals, q = np.zeros(most + 1), played.q0
     for n in range(most):
         arm = int(table.arms_at([q])[0])
         totals[n + 1] = totals[n] + played.r[arm] * q
         q += played.lam * (played.b[arm] - q)
     return totals
-
-
-_GAMES: dict[tuple[object, ...], Game] = {}
 
 
 def fixed_total(game: Game) -> float:
@@ -148,7 +157,8 @@ def measure(game: Game) -> Row:
         **({"cohort": COHORT} if game.arrivals == "cohorts" else {}),
     )
     visits = 2 * game.users * game.visits_per_user  # all leave before
-    told = bdes.CrowdProblem(game.n_arms, visits)
+    known = float(game.visits_per_user) if game.told else None
+    told = bdes.CrowdProblem(game.n_arms, visits, visits_per_user=known)
     with tempfile.TemporaryDirectory() as folder:
         ref = reference(game, Path(folder))
         begin = time.process_time()
@@ -157,15 +167,13 @@ def measure(game: Game) -> Row:
         trace = bdes.simulate_crowd(crowd, policy, visits, feedback=feedback, keep=game.delay > 0)
         seconds = time.process_time() - begin
     most = int(trace.user_visits.max())
-    key = (game.family, game.n_arms, game.seed, game.lam, game.visits_per_user)
-    _GAMES[key] = game
-    totals = table_totals(key, most)
-    by_table = totals[trace.user_visits]
+    by_table = table_totals(game, most)[trace.user_visits]
     best = by_table
     if game.lifetimes == "fixed":
         best = np.full(trace.n_users, fixed_total(game))
     regret = np.cumsum(best - trace.user_means)
     marks = [mark for mark in MARKS if mark <= trace.n_users]
+    blind, least = _blind_regret(trace, game)
     return Row(
         game=game,
         visits=trace.visits,
@@ -175,20 +183,19 @@ def measure(game: Game) -> Row:
         marks=marks,
         regret_at=[float(regret[mark - 1]) for mark in marks],
         seconds=seconds,
-        blind_regret=_blind_regret(trace, totals, game.delay),
+        blind_regret=blind,
+        least_blind_regret=least,
     )
 
 
-def _blind_regret(trace: bdes.CrowdTrace, totals: FloatArray, delay: int) -> float:
-    """Return the regret of the first visits, against the decision table."""
-    if trace.users is None or trace.means is None:
-        return 0.0
-    counts: dict[int, int] = {}
-    best = 0.0
-    for user in trace.users[:delay].tolist():
-        n = counts[user] = counts.get(user, 0) + 1
-        best += float(totals[n] - totals[n - 1])
-    return best - float(trace.means[:delay].sum())
+def _blind_regret(trace: bdes.CrowdTrace, game: Game) -> tuple[float, float]:
+    """Return what visits before the first reward cost, and the least that they cost anybody."""
+    if trace.users is None or trace.arms is None or trace.states is None:
+        return 0.0, 0.0
+    n = game.delay
+    costs = Costs(table_of(game.family, game.n_arms, game.seed, game.lam, game.visits_per_user))
+    lost = float(costs.of(trace.states[:n], trace.arms[:n]).sum())
+    return lost, least_blind_loss(costs, visits_by_number(trace.users[:n]))
 
 
 def hash_of(game: Game) -> int:
@@ -238,44 +245,47 @@ def parts() -> dict[str, list[Game]]:
         for game in games("main", SEEDS)
         for lifetimes in LIFETIMES
     ]
+    # At lam = 1 regret is least, and its slope least certain: three times as many.
+    growth = [*games("growth", range(2)), *games("growth", range(2, 6), RATES[-1:])]
     screen = [
         evolve(game, policy=f"{way} {policy}", users=users)
         for way, users in (("each", 40), ("pooled", 400))
         for policy in ONE_AUDIENCE
-        for game in games("screen", range(1), (0.5,))
+        for game in games("screen", range(1))
     ]
     return {
         "main": main,
         "delays": [evolve(g, delay=1000, lost=0.1) for g in games("delays", range(5))],
         "warm": [evolve(g, policy="warm start") for g in games("warm", range(5))],
-        "growth": [evolve(g, users=100_000) for g in games("growth", range(2))],
+        "growth": [evolve(g, users=100_000) for g in growth],
         "screen": screen,
         "arms": [evolve(g, n_arms=20) for g in games("arms", range(3))],
         "visits": [evolve(g, users=3_000, visits_per_user=500) for g in games("visits", range(3))],
         "best": best_baselines(),
         "arrivals": [
-            evolve(game, arrivals=arrivals, lifetimes=lifetimes)
+            evolve(game, arrivals=arrivals, lifetimes=lifetimes, told=told)
             for arrivals in ARRIVALS
             for lifetimes in LIFETIMES
+            for told in (True, False)
             for game in games("arrivals", range(2))
         ],
     }
 
 
 def best_baselines() -> list[Game]:
-    """Return games of the best policies of each way, by what was screened."""
+    """Return games of the best policies of each way at each rate, by what was screened there."""
     screened = [row for row in saved() if row.game.part == "screen"]
     found = []
-    for way, users, n in (("each", 100, 2), ("pooled", 10_000, 1)):
+    for lam, (way, users, n) in itertools.product(RATES, (("each", 100, 2), ("pooled", 10_000, 1))):
         losses: dict[str, list[float]] = {}
         for row in screened:
-            if row.game.policy.startswith(way):
+            if row.game.policy.startswith(way) and row.game.lam == lam:
                 losses.setdefault(row.game.policy, []).append(row.loss)
         best = sorted(losses, key=lambda policy: float(np.mean(losses[policy])))[:n]
         found += [
             evolve(game, policy=policy, users=users)
             for policy in best
-            for game in games("best", range(5), RATES[1:])
+            for game in games("best", range(5), (lam,))
         ]
     return found
 

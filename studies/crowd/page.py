@@ -1,5 +1,6 @@
 """The page of what was measured: ``python -m studies.crowd.page`` writes docs/crowd-learning.md."""
 
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -48,16 +49,22 @@ def _loss(row: Row) -> float:
     return row.loss
 
 
+def _table_loss(row: Row) -> float:
+    return row.table_regret / row.optimum
+
+
 def percent(values: FloatArray) -> str:
     """Return a mean of shares and its 95 % interval."""
     low, high = interval_of_means(100 * values[:, None])
     return f"{100 * values.mean():.2f} ({low[0]:.2f} to {high[0]:.2f})"
 
 
-def ratio(ours: list[Row], others: list[Row]) -> float:
-    """Return mean regret against mean regret, on the seeds and families that both have."""
+def ratio(
+    ours: list[Row], others: list[Row], value: Callable[[Row], float] = lambda row: row.loss
+) -> float:
+    """Return mean loss, or another value, against mean loss, where both have seed and family."""
     theirs = {(row.game.family, row.game.seed): row.loss for row in others}
-    both = [(row.loss, theirs.get((row.game.family, row.game.seed))) for row in ours]
+    both = [(value(row), theirs.get((row.game.family, row.game.seed))) for row in ours]
     pairs = np.array([pair for pair in both if pair[1] is not None], dtype=np.float64)
     return float(pairs[:, 0].mean() / pairs[:, 1].mean())
 
@@ -71,7 +78,7 @@ def main_table(rows: list[Row]) -> str:
                 family: np.array([row.loss for row in these if row.game.family == family])
                 for family in FAMILIES
             }
-            by_table = np.array([row.table_regret / row.optimum for row in these])
+            by_table = np.array([_table_loss(row) for row in these])
             lines.append(
                 {
                     "lifetimes": lifetimes,
@@ -89,14 +96,21 @@ def main_table(rows: list[Row]) -> str:
 
 def arrivals_table(rows: list[Row]) -> str:
     lines = []
-    for arrivals in ARRIVALS:
-        for lifetimes in LIFETIMES:
-            line: dict[str, str] = {"arrivals": arrivals, "lifetimes": lifetimes}
+    for arrivals, lifetimes, told in itertools.product(ARRIVALS, LIFETIMES, (True, False)):
+        line: dict[str, str] = {"arrivals": arrivals, "lifetimes": lifetimes}
+        line["told"] = "how often users come" if told else "nothing"
+        both: dict[str, Callable[[Row], float]] = {"optimum": _loss}
+        if lifetimes == "fixed":  # where they are geometric, the best table is the optimum
+            both["table"] = _table_loss
+        for against, loss in both.items():
+            of_rates: dict[str, str] = {}
             for lam in RATES:
-                these = chosen(rows, "arrivals", lam=lam, lifetimes=lifetimes, arrivals=arrivals)
-                worst = 100 * max(row.loss for row in these)
-                line[f"lam = {lam:g}"] = f"{100 * by_seed(these, _loss).mean():.2f} ({worst:.2f})"
-            lines.append(line)
+                fields = {"lifetimes": lifetimes, "arrivals": arrivals, "told": told}
+                these = chosen(rows, "arrivals", lam=lam, **fields)
+                worst = 100 * max(map(loss, these))
+                mean = 100 * by_seed(these, loss).mean()
+                of_rates[f"lam = {lam:g}"] = f"{mean:.2f} ({worst:.2f})"
+            lines.append(line | {"against": against} | of_rates)
     return table(lines)
 
 
@@ -130,7 +144,7 @@ def best_copies(rows: list[Row], way: str, lam: float) -> tuple[str, list[Row]]:
 
 def advantage_table(rows: list[Row]) -> str:
     lines = []
-    for lam in RATES[1:]:
+    for lam in RATES:
         ours = chosen(rows, "main", lam=lam, lifetimes="geometric")
         line = {"lam": f"{lam:g}", "crowd-posterior": percent(by_seed(ours, _loss))}
         least = np.inf
@@ -156,21 +170,42 @@ def larger_table(rows: list[Row]) -> str:
     return table(lines)
 
 
-def change_table(rows: list[Row]) -> str:
+def delays_table(rows: list[Row]) -> str:
     lines = []
     for lam in RATES:
         plain = chosen(rows, "main", lam=lam, lifetimes="geometric")
-        line = {"lam": f"{lam:g}"}
-        for part, what in (("delays", "late and lost"), ("warm", "warm start")):
-            these = chosen(rows, part, lam=lam)
-            if these:
-                line[f"instances, {part}"] = str(len(these))
-                line[what] = f"{percent(by_seed(these, _loss))}, × {ratio(these, plain):.2f}"
-            if these and part == "delays":
-                blind = sum(row.blind_regret for row in these) / sum(row.regret for row in these)
-                line["of it blind"] = f"{100 * blind:.0f} %"
-                line["without that"] = f"× {(1 - blind) * ratio(these, plain):.2f}"
-        lines.append(line)
+        these = chosen(rows, "delays", lam=lam)
+        whole, blind = ratio(these, plain), ratio(these, plain, _blind_loss)
+        lines.append(
+            {
+                "lam": f"{lam:g}",
+                "instances": str(len(these)),
+                "loss": percent(by_seed(these, _loss)),
+                "times that without": f"× {whole:.2f}",
+                "blindly": f"× {blind:.2f}",
+                "later": f"× {whole - blind:.2f}",
+                "blindly, whoever plays": f"× {ratio(these, plain, _least_blind_loss):.2f}",
+            }
+        )
+    return table(lines)
+
+
+def _blind_loss(row: Row) -> float:
+    return row.blind_regret / row.optimum
+
+
+def _least_blind_loss(row: Row) -> float:
+    return row.least_blind_regret / row.optimum
+
+
+def warm_table(rows: list[Row]) -> str:
+    lines = []
+    for lam in RATES:
+        plain = chosen(rows, "main", lam=lam, lifetimes="geometric")
+        these = chosen(rows, "warm", lam=lam)
+        loss, times = percent(by_seed(these, _loss)), f"× {ratio(these, plain):.2f}"
+        line = {"lam": f"{lam:g}", "instances": str(len(these))}
+        lines.append(line | {"loss": loss, "times that without": times})
     return table(lines)
 
 
@@ -178,7 +213,7 @@ def text_of(rows: list[Row]) -> str:
     """Return the section of the page."""
     main = chosen(rows, "main")
     speed = 1e6 * sum(row.seconds for row in main) / sum(row.visits for row in main)
-    arrivals = len(chosen(rows, "arrivals")) // (len(FAMILIES) * len(RATES) * 4)
+    arrivals = len({row.game.seed for row in chosen(rows, "arrivals")})
     screened = {row.game.policy for row in chosen(rows, "screen")}
     return "\n\n".join(
         [
@@ -190,27 +225,32 @@ def text_of(rows: list[Row]) -> str:
             main_table(rows),
             (
                 "The same where all 10,000 users are there from the start, so that for long nobody"
-                f" is seen to leave; {arrivals} instances of each family,"
-                " mean and worst run:"
+                f" is seen to leave; {arrivals} instances of each family, mean and worst run."
+                " Told is nothing, or that users come 50 times on average. The optimum knows each"
+                " user's last visit where lifetimes are fixed; the table does not, and nor can"
+                " anybody who has not seen one leave:"
             ),
             arrivals_table(rows),
             "Regret of the first so many users, lifetimes geometric, and its log-log slope:",
             growth_table(rows),
             (
                 f"Beside the best of {len(screened) // 2} policies for one audience, as copies for"
-                " `each` user or `pooled`, all screened at lam = 0.5 on few users, and the best"
+                " `each` user or `pooled`, all screened at every rate on few users, and the best"
                 " then measured (`each` on 100 users, who do not learn from one another):"
             ),
             advantage_table(rows),
             "More arms, and longer lives:",
             larger_table(rows),
             (
-                "Rewards 1,000 visits late of which 10 % are lost, and a warm start from 100,000"
-                " logged rows: loss, and times that without. Before the first reward can be known"
-                " nobody does better than blindly: the share of the late loss that is lost there"
-                " stands beside it, and what the ratio is without it."
+                "Rewards 1,000 visits late of which 10 % are lost: loss, and times that without;"
+                " then what of it the first 1,000 visits cost, before any reward is known, and what"
+                " the later ones. In the last column is the least that those visits cost anybody:"
+                " who knows no reward cannot tell arms apart, so over all orders of the arms no"
+                " way to show them, nor any policy, loses less there:"
             ),
-            change_table(rows),
+            delays_table(rows),
+            "A warm start from 100,000 logged rows: loss, and times that without.",
+            warm_table(rows),
             _asked(rows),
         ]
     )
@@ -235,13 +275,16 @@ def failures(rows: list[Row]) -> list[str]:
 
 def _failures_at(rows: list[Row], lam: float) -> Iterator[str]:
     for lifetimes in LIFETIMES:
-        for arrivals in ("cohorts", *ARRIVALS):
+        for arrivals, told in (("cohorts", False), *itertools.product(ARRIVALS, (True, False))):
             part = "main" if arrivals == "cohorts" else "arrivals"
-            these = chosen(rows, part, lam=lam, lifetimes=lifetimes, arrivals=arrivals)
+            fields = {"lifetimes": lifetimes, "arrivals": arrivals, "told": told}
+            these = chosen(rows, part, lam=lam, **fields)
             mean, worst = by_seed(these, _loss).mean(), max(row.loss for row in these)
             if mean > MOST_LOST or worst > MOST_LOST_ONCE:
                 share = f"{100 * mean:.2f} % lost, at worst {100 * worst:.2f} %"
-                yield f"lam = {lam:g}, arrivals {arrivals}, lifetimes {lifetimes}: {share}"
+                how = f"arrivals {arrivals}, lifetimes {lifetimes}"
+                known = ", told how often users come" if told else ""
+                yield f"lam = {lam:g}, {how}{known}: {share}"
     plain = chosen(rows, "main", lam=lam, lifetimes="geometric")
     if growth := chosen(rows, "growth", lam=lam):
         regret = np.array([row.regret_at for row in growth])
@@ -250,7 +293,9 @@ def _failures_at(rows: list[Row], lam: float) -> Iterator[str]:
     for part, most in (("delays", MOST_FOR_DELAYS), ("warm", MOST_AFTER_WARM_START)):
         these = chosen(rows, part, lam=lam)
         if these and (times := ratio(these, plain)) > most:
-            yield f"lam = {lam:g}, {part}: {times:.2f} times the regret"
+            least = ratio(these, plain, _least_blind_loss)
+            bound = f", {least:.2f} of them lost by whoever plays" if least else ""
+            yield f"lam = {lam:g}, {part}: {times:.2f} times the regret{bound}"
     for way in ("each", "pooled") if lam >= RATES[1] else ():
         name, theirs = best_copies(rows, way, lam)
         if (times := 1.0 / ratio(plain, theirs)) < LEAST_ADVANTAGE:

@@ -1,5 +1,6 @@
 """Many users: the same numbers however visits are grouped, rewards late, unordered or lost."""
 
+import gc
 import tracemalloc
 from typing import Any
 
@@ -173,6 +174,7 @@ def test_states_are_those_of_a_plain_loop(drawn: list[int], lam: float, seed: in
 
 def test_memory_does_not_grow_with_visits() -> None:
     def peak(n: int) -> int:
+        gc.collect()  # what earlier tests left behind is not ours
         tracemalloc.start()
         problem = CrowdProblem(2, n)
         environment = PLUGINS.crowd_environment(
@@ -184,8 +186,9 @@ def test_memory_does_not_grow_with_visits() -> None:
         tracemalloc.stop()
         return found
 
-    peak(100)  # compiles
-    assert peak(400_000) < peak(50_000) + 50_000
+    peak(50_000)  # compiles, and grows what is kept between games
+    # A few blocks of 40 kB come and go with garbage collection; a byte a visit would be 350 kB.
+    assert peak(400_000) < peak(50_000) + 200_000
 
 
 # -- broken sides ---------------------------------------------------------------------------

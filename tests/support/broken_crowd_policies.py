@@ -223,6 +223,7 @@ edge("plays-a-single-visit", lambda problem: problem.visits == 1)
 edge("plays-a-single-arm", lambda problem: problem.n_arms == 1)
 edge("plays-at-lam-0", lambda problem: problem.lam == 0.0)
 edge("plays-at-lam-1", lambda problem: problem.lam == 1.0)
+edge("plays-from-a-low-first-state", lambda problem: problem.q0 < 1.0)
 edge("plays-without-knowing-lam", lambda problem: problem.lam is None)
 edge("plays-without-knowing-visits-per-user", lambda problem: problem.visits_per_user is None)
 edge(

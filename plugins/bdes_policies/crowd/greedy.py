@@ -3,6 +3,7 @@
 import numpy as np
 from attrs import field, frozen
 from attrs.validators import ge
+from numpy.typing import NDArray
 
 import bdes_framework as bdes
 from bdes_framework import CrowdPolicyContext, FloatArray, IntArray, compiled
@@ -37,6 +38,18 @@ def _add_rewards(told: IntArray, sums: FloatArray, arms: IntArray, rewards: Floa
     for v in range(arms.size):
         told[arms[v]] += 1
         sums[arms[v]] += rewards[v]
+
+
+@compiled
+def _best_arm(is_active: NDArray[np.bool_], told: IntArray, sums: FloatArray) -> int:
+    """Return the active arm with the highest mean; where no reward is known, the first of them."""
+    best, highest = -1, -1.0
+    for arm in range(told.size):
+        if is_active[arm]:
+            mean = sums[arm] / told[arm] if told[arm] > 0 else -1.0
+            if best < 0 or mean > highest:
+                best, highest = arm, mean
+    return best
 
 
 class CrowdGreedy:
@@ -99,9 +112,7 @@ class CrowdGreedy:
 
     def _choose(self) -> None:
         """Find the active arm with the highest mean; one that is not known has none."""
-        means = np.where(self._is_active & (self._told > 0), self._means, -1.0)
-        unknown = -1.0 * ~self._is_active  # where nothing is known: the first that is active
-        self._best = int(np.argmax(means + unknown))
+        self._best = _best_arm(self._is_active, self._told, self._sums)
 
     @property
     def _means(self) -> FloatArray:

@@ -172,7 +172,7 @@ class Learner:
     def model(self) -> Model:
         """Fit all visits, draw instances, and plan a table for each."""
         log = self.log.by_user()
-        draws = self.draws(log)
+        draws = self.draws(log, explorers_only=self.log.n_known == 0)
         self._chances = chances_of_return(log, self._visits_per_user)
         active = np.flatnonzero(self._is_active)
         problem = draws.r, draws.b, draws.lam, self._q0, self._chances
@@ -216,15 +216,21 @@ class Learner:
             lam_draws=draws.lam,
         )
 
-    def draws(self, log: VisitsByUser) -> Draws:
-        """Fit visits, and draw instances, each around a mode picked by its weight."""
-        self._search.update(Pulls(log.arms, log.rewards, log.starts[:-1]))
-        return self._draws_around(self._rules.draws, self._rng)
+    def draws(self, log: VisitsByUser, explorers_only: bool = True) -> Draws:
+        """Fit visits, and draw instances, each around a mode picked by its weight.
 
-    def _draws_around(self, n: int, rng: Generator) -> Draws:
+        Unless all are for explorers, every other instance is the centre of its mode: half as many
+        users find out as much a little later, and the others lose nothing by it.
+        """
+        self._search.update(Pulls(log.arms, log.rewards, log.starts[:-1]))
+        return self._draws_around(self._rules.draws, self._rng, explorers_only)
+
+    def _draws_around(self, n: int, rng: Generator, explorers_only: bool = True) -> Draws:
         """Draw instances around the modes."""
         modes, k = self._search.modes, self.n_arms
         deviates = rng.standard_normal((n, 2 * k + 1))
+        if not explorers_only:
+            deviates[1::2] = 0.0
         evidence = np.array([mode.evidence for mode in modes])
         weights = np.cumsum(np.exp(evidence - evidence[0]))
         picks = np.searchsorted(weights, rng.random(n) * weights[-1], side="right")

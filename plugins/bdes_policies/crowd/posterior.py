@@ -42,14 +42,15 @@ class CrowdPosteriorConfig:
         Fit, draw and plan anew when the number of known rewards has grown by this share, between 0
         and 1.
     draws : int
-        How many instances to draw.
+        How many instances to draw. Once rewards are known, every other one is not drawn but the
+        most likely: half of the users explore.
     prior : FitPrior | path | None
         The file of a fit, as ``bdes fit --out`` writes it: what is known of the arms and of lam
         before the first visit. The fit's arms are the first; it must begin at the same state.
     """
 
     growth: float = field(default=0.1, validator=[validate_number, gt(0), lt(1)])
-    draws: int = field(default=16, validator=[validate_integer, ge(1)])
+    draws: int = field(default=64, validator=[validate_integer, ge(1)])
     prior: Path | FitPrior | None = None
 
 

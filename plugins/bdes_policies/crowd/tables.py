@@ -20,7 +20,10 @@ STATES = 129
 """Points of the grid: an arm is chosen at the nearest. At twice as many no regret was smaller."""
 _MEMORIES = 8.0
 """How many times 1/lam visits count, beyond the last row: exp(-8) of a state is left after that."""
-_FEWEST_AHEAD, _MOST_AHEAD = 48, 2048
+_FEWEST_AHEAD, _MOST_AHEAD = 256, 2048
+"""The best plan may be a cycle, whose phase the end of all visits decides unless it is far away."""
+_SETTLED = 1e-6
+"""Where another visit ahead adds as much at every state, up to this, so do all others."""
 _NEGLIGIBLE = 1e-4
 """Visits that fewer users than this get to are not planned for."""
 
@@ -86,10 +89,12 @@ def _plan_table(
     ahead = min(_MEMORIES / max(lam, 1e-9), _MOST_AHEAD)
     if last < 1.0:
         ahead = min(ahead, math.log(_NEGLIGIBLE) / math.log(max(last, _NEGLIGIBLE)))
-    steps = rows + max(int(ahead), _FEWEST_AHEAD)
+    step = rows + max(int(ahead), _FEWEST_AHEAD)
     later, now = np.zeros(points), np.zeros(points)
-    for step in range(steps - 1, -1, -1):
+    while step > 0:
+        step -= 1
         row = min(step, rows - 1)
+        least, most = np.inf, -np.inf  # of what this visit adds
         chance = chances[row]
         for g in range(points):
             best, highest = 0, -1.0
@@ -101,6 +106,9 @@ def _plan_table(
                 if value > highest:
                     best, highest = k, value
             now[g] = highest
+            least, most = min(least, highest - later[g]), max(most, highest - later[g])
             if step < rows:
                 out.arms[i, row, g] = hull[best]
+        if step > rows and most - least < _SETTLED:
+            step = rows
         later, now = now, later

@@ -227,6 +227,17 @@ def test_tables_plan_for_a_known_last_visit(seed: int) -> None:
     assert 0.99 * best <= value <= best * (1 + 1e-12)
 
 
+def test_tables_look_past_the_end_of_a_cycle() -> None:
+    """The best plan here is a cycle: of 48 visits ahead, the last ones decide its phase."""
+    r = [0.385, 0.059, 0.459, 0.787, 0.573]
+    instance = Instance(r, [0.432, 0.868, 0.53, 0.067, 0.367], 0.5)
+    planner = PLUGINS.planner("certified")
+    assert isinstance(planner, bdes.StationaryPlanner)
+    best = planner.plan_stationary(instance, 0.98).value
+    rewards = followed(instance, table_for(instance, np.array([0.98])), 1200)
+    assert float(rewards @ 0.98 ** np.arange(1200)) > 0.9999 * best
+
+
 def test_table_of_a_state_that_cannot_move() -> None:
     still = Instance([0.2, 0.7], [1.0, 1.0], 0.5)
     assert set(table_for(still, np.array([0.9])).arms.ravel().tolist()) == {1}
@@ -271,6 +282,50 @@ def test_users_who_never_return(told: float | None) -> None:
 def test_nothing_seen_is_what_is_expected() -> None:
     assert chances_of_return(VisitLog().by_user(), 50.0).tolist() == [0.98]
     assert chances_of_return(VisitLog().by_user(), None).tolist() == [0.95]
+
+
+def expected_visits(chances: FloatArray) -> float:
+    """Return how often a user comes, the last chance holding for all further visits."""
+    left = np.concatenate([[1.0], np.cumprod(chances)])
+    return float(left[:-1].sum() + left[-1] / (1.0 - chances[-1]))
+
+
+@pytest.mark.parametrize("laps", [3, 12, 40])
+@pytest.mark.parametrize("told", [60.0, 200.0])
+def test_nobody_left_but_the_average_is_told(laps: int, told: float) -> None:
+    """All users come in turns: whatever is known, they come as often as was told on average."""
+    log = log_of_visits(list(range(1000)) * laps).by_user()
+    chances = chances_of_return(log, told)
+    assert expected_visits(chances) == pytest.approx(told, rel=1e-9)
+    if laps > 8:  # only then has it been long since the first visits
+        assert chances[: laps - 9].min() > 0.998
+        assert 1 - 1 / (told - laps) <= chances[-1] <= 1 - 1 / (told - laps + 10)
+
+
+@pytest.mark.parametrize("laps", [12, 40, 100])
+def test_nobody_left_and_nothing_is_told(laps: int) -> None:
+    """They are expected to come about as often again as they came so far, and 20 times more."""
+    chances = chances_of_return(log_of_visits(list(range(1000)) * laps).by_user(), None)
+    assert chances[: laps - 9].min() > 0.997
+    assert chances[-1] == pytest.approx(1 - 1 / (20 + laps), abs=1e-12)
+
+
+def test_an_average_that_is_wrong_is_not_believed() -> None:
+    """Told that users come five times, while all came sixty times."""
+    chances = chances_of_return(log_of_visits(list(range(1000)) * 60).by_user(), 5.0)
+    assert chances[:50].min() > 0.95
+    assert chances[-1] > 0.97
+
+
+def test_a_true_average_changes_little() -> None:
+    """Where enough users were seen to leave, it matters little what was told."""
+    rng = np.random.default_rng(2)
+    lifetimes = rng.geometric(0.05, size=2000)
+    visits = np.repeat(np.arange(2000), lifetimes).tolist()
+    log = log_of_visits(visits + list(range(2000, 2500))).by_user()
+    untold, told = chances_of_return(log, None), chances_of_return(log, 20.0)
+    np.testing.assert_allclose(told[:40], untold[:40], atol=0.02)
+    np.testing.assert_allclose(untold[1:40], 0.95, atol=0.03)
 
 
 # -- draws ----------------------------------------------------------------------------------
@@ -318,6 +373,20 @@ def test_draws_stay_near_a_rate_of_one() -> None:
     taught = learner(fast, draws=200)
     taught.log = visits_of(fast, 100, 5000, 6)
     assert taught.draws(taught.log.by_user()).lam.min() > 0.9
+
+
+def test_every_other_table_is_for_the_most_likely() -> None:
+    """Once rewards are known; before, nothing is more likely than anything else."""
+    taught = learner(ADS)
+    none = taught.draws(taught.log.by_user(), explorers_only=True)
+    assert np.unique(none.r[:, 0]).size == 16
+    taught.log = visits_of(ADS, 100, 5000, 6)
+    model = taught.model()
+    search = taught._search
+    centres = {tuple(search.values(mode.point.theta)[1].tolist()) for mode in search.modes}
+    assert np.unique(model.b[0::2, 0]).size == 8
+    assert {tuple(b) for b in model.b[1::2].tolist()} <= centres
+    assert not {tuple(b) for b in model.b[0::2].tolist()} & centres
 
 
 # -- the policy -----------------------------------------------------------------------------
