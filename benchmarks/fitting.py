@@ -98,13 +98,13 @@ def threads_rows() -> list[Row]:
 
 
 def randomisation_rows() -> list[Row]:
-    log = a_log(20_000)
+    log = a_log(160_000)
     bdes.randomisation_test(log, permutations=1)
     begin = time.process_time()
     bdes.randomisation_test(log, permutations=400)
     seconds = time.process_time() - begin
-    what = "CPU time of a randomisation test, 20,000 rows, 400 permutations"
-    return [absolute(what, seconds, "s", 10)]
+    what = "CPU time of a randomisation test, 160,000 rows, 400 permutations"
+    return [absolute(what, seconds, "s", 5)]
 
 
 def write_log(file: Path, n_rows: int) -> None:

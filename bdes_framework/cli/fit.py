@@ -160,7 +160,7 @@ def fit(
         found = fit_log(rows, lam=rate, q0=state, users=users or assumed, threads=n_threads)
         if permutations:
             shown.begin("testing whether what is shown matters", 100)
-        verdict = judge(found, rows, permutations, partial(_advance, shown))
+        verdict = judge(found, rows, permutations, partial(_advance, shown), n_threads)
         advice = None
         if wanted.planned and (wanted.plan_anyway or not verdict.doubts):
             shown.begin("planning")
