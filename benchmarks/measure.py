@@ -97,10 +97,17 @@ def print_table(title: str, left: int, columns: list[str], rows: Iterable[list[s
 
 
 def run_benchmark(title: str, *parts: Callable[[], list[Row]]) -> None:
-    """Measure every part, print all claims as a table, and exit with 1 if one did not hold."""
+    """Measure every part, print all claims as a table, and exit with 1 if one did not hold.
+
+    Or only the parts that are named on the command line.
+    """
+    named = {part.__name__.removesuffix("_rows").replace("_", "-"): part for part in parts}
+    chosen = sys.argv[1:] or list(named)
+    if unknown := set(chosen) - set(named):
+        sys.exit(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(named)}")
     rows: list[Row] = []
-    for part in parts:
-        name = part.__name__.removesuffix("_rows").replace("_", " ")
+    for name in chosen:
+        part = named[name]
         with Console(stderr=True).status(f"measuring {name}"):
             rows += part()
     lines = []

@@ -1,5 +1,6 @@
-"""Linear algebra on one thread: shared among several, sums end in other last bits."""
+"""Threads: linear algebra on one of them, as sums shared among several end in other last bits."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,6 +12,14 @@ from attrs import define, field
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
+
+
+def usable_processors() -> int:
+    """Return on how many processors this process may run."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS and Windows do not say
+        return os.cpu_count() or 1
 
 
 @define

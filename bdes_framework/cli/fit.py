@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bdes_framework._internal.text import ascii_controls, counted, listed, quoted, without_password
+from bdes_framework._internal.threads import usable_processors
 from bdes_framework.cli.fit_plan import (
     PLAN_OPTIONS,
     PlanRequest,
@@ -70,8 +71,10 @@ _PERMUTATIONS_HELP = (
     "Of arms within users, to test whether what is shown matters; 0: no test, else 20 or more."
 )
 _MAX_PERMUTATIONS = 100_000
+_MAX_THREADS = 1024
 _USERS_HELP = "What intervals assume: that users are alike, or not; not, from 100 users on."
 _MANY_USERS = 100
+_THREADS_HELP = "On how many threads, all processors by default; the numbers are the same."
 _REPORT_HELP = "Write it all as one HTML page."
 
 
@@ -98,6 +101,7 @@ _REPORT_HELP = "Write it all as one HTML page."
     show_default=True,
     help=_PERMUTATIONS_HELP,
 )
+@click.option("--threads", type=click.IntRange(1, _MAX_THREADS), metavar="N", help=_THREADS_HELP)
 @click.option("--plan", "planned", is_flag=True, help=_PLAN_HELP)
 @click.option("--horizon", "-T", type=HORIZON, help="Plan a schedule of so many visits.")
 @click.option("--leave", type=LEAVE, help="Plan for users of whom this share leaves at a visit.")
@@ -117,6 +121,7 @@ def fit(
     out: Path | None,
     users: Users | None,
     permutations: int,
+    threads: int | None,
     page: Path | None,
     overwrite: bool,
     as_json: bool,
@@ -153,10 +158,11 @@ def fit(
         continuation = wanted.continuation(rows)
         shown.begin(f"fitting {counted(rows.n_rows, 'row')}")
         assumed: Users = "clustered" if rows.n_sequences >= _MANY_USERS else "alike"
-        found = fit_log(rows, lam=rate, q0=state, users=users or assumed)
+        n_threads = threads or usable_processors()
+        found = fit_log(rows, lam=rate, q0=state, users=users or assumed, threads=n_threads)
         if permutations:
             shown.begin("testing whether what is shown matters", 100)
-        verdict = judge(found, rows, permutations, partial(_advance, shown))
+        verdict = judge(found, rows, permutations, partial(_advance, shown), n_threads)
         advice = None
         if wanted.planned and (wanted.plan_anyway or not verdict.doubts):
             shown.begin("planning")

@@ -6,7 +6,7 @@ give the same bits. Compiled sweeps let go of Python's lock, and threads share t
 copied, and a log that is mapped into memory is read once.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -36,6 +36,7 @@ class Rows(NamedTuple):
     starts: IntArray
 
 
+_S = TypeVar("_S")
 _T = TypeVar("_T")
 _THREADS: ContextVar[ThreadPoolExecutor | None] = ContextVar("_THREADS", default=None)
 
@@ -60,7 +61,7 @@ def log_likelihood_of_log(log: Log, at: Instance) -> float:
     def one(block: Rows) -> float:
         return sweep_log_likelihood(*block, at.r, at.b, at.lam, at.q0, at.q0)[0]
 
-    return sum(_of_blocks(log, one))
+    return sum(of_blocks(log, one))
 
 
 def likelihood_of_log(log: Log, at: Instance) -> Likelihood:
@@ -69,9 +70,13 @@ def likelihood_of_log(log: Log, at: Instance) -> Likelihood:
     def one(block: Rows) -> Likelihood:
         return sweep_likelihood(*block, at.r, at.b, at.lam, at.q0)
 
-    first, *others = _of_blocks(log, one)
-    value, score, information = first
-    for other in others:
+    return summed_likelihood(of_blocks(log, one))
+
+
+def summed_likelihood(parts: Iterator[Likelihood]) -> Likelihood:
+    """Return the sum of the likelihoods of blocks."""
+    value, score, information = next(parts)
+    for other in parts:
         value += other.value
         score += other.score
         information += other.information
@@ -85,9 +90,11 @@ def user_blocks(starts: IntArray, n_rows: int) -> IntArray:
     return np.concatenate([[0], np.flatnonzero(np.diff(block)) + 1, [starts.size]])
 
 
-def _of_blocks(log: Log, sweep: Callable[[Rows], _T]) -> list[_T]:
+def of_blocks(log: Log, sweep: Callable[[Rows], _T]) -> Iterator[_T]:
+    """Yield what a sweep returns of each block, in their order."""
     if log.n_rows <= BLOCK_ROWS or log.n_sequences == 1:
-        return [sweep(Rows(log.arms, log.rewards, log.starts))]
+        yield sweep(Rows(log.arms, log.rewards, log.starts))
+        return
     users = user_blocks(log.starts, log.n_rows)
     firsts = np.append(log.starts, log.n_rows)
     parts = [
@@ -97,8 +104,16 @@ def _of_blocks(log: Log, sweep: Callable[[Rows], _T]) -> list[_T]:
 
     def one(part: tuple[int, int, IntArray]) -> _T:
         first, end, starts = part
-        own_starts = read_only(starts - first)
-        return sweep(Rows(log.arms[first:end], log.rewards[first:end], own_starts))
+        begins = read_only(starts - first)  # as those of a log are: sweeps are compiled once
+        return sweep(Rows(log.arms[first:end], log.rewards[first:end], begins))
 
+    yield from map_on_threads(one, parts)
+
+
+def map_on_threads(work: Callable[[_S], _T], items: Iterable[_S]) -> Iterator[_T]:
+    """Yield what work returns of each item, in their order, worked at on several threads.
+
+    What runs on one of them sweeps on that thread alone.
+    """
     threads = _THREADS.get()
-    return list(map(one, parts) if threads is None else threads.map(one, parts))
+    return map(work, items) if threads is None else threads.map(work, items)

@@ -10,6 +10,7 @@ import numpy as np
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework.errors import InvalidValueError
+from bdes_framework.fitting.blocks import Rows, of_blocks
 from bdes_framework.fitting.fisher_scoring import PosteriorPoint
 from bdes_framework.fitting.likelihood import (
     AnyIntArray,
@@ -39,8 +40,13 @@ def clustered_covariance(
             f"errors clustered by user need at least {MIN_CLUSTERS} users, the log has {users}"
         )
     at, size = coordinates.instance(mode.theta), coordinates.size
-    products = np.zeros((2 * at.n_arms + 1, 2 * at.n_arms + 1))
-    _sum_products(log.arms, log.rewards, log.starts, at.r, at.b, at.lam, at.q0, products)
+
+    def one(block: Rows) -> FloatArray:
+        found = np.zeros((2 * at.n_arms + 1, 2 * at.n_arms + 1))
+        _sum_products(*block, at.r, at.b, at.lam, at.q0, found)
+        return found
+
+    products = sum(of_blocks(log, one), np.zeros((2 * at.n_arms + 1, 2 * at.n_arms + 1)))
     slopes = coordinates.jacobian(mode.theta)
     varied = slopes.T @ products[:size, :size] @ slopes
     varied -= np.outer(mode.slope, mode.slope) / users

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
+from bdes_framework.fitting.blocks import Rows, of_blocks
 from bdes_framework.fitting.likelihood import MIN_PROBABILITY, AnyIntArray
 from bdes_framework.fitting.log import Log
 from bdes_framework.model.compiling import compiled
@@ -40,8 +41,13 @@ def fit_drift(log: Log, lam: float | None, q0: float, bounded: bool) -> Drift:
     ``bounded`` says whether b is at most 1; if not, every ``r * max(b, q0)`` is.
     """
     classes, ages = _classes(log.longest)
-    paid, failed = np.zeros((2, log.n_arms, ages.size))
-    _count(log.arms, log.rewards, log.starts, classes, paid, failed)
+
+    def one(block: Rows) -> FloatArray:
+        counts = np.zeros((2, log.n_arms, ages.size))
+        _count(*block, classes, *counts)
+        return counts
+
+    paid, failed = sum(of_blocks(log, one), np.zeros((2, log.n_arms, ages.size)))
     r = np.empty(log.n_arms)
 
     def value(point: FloatArray) -> float:

@@ -18,7 +18,7 @@ from bdes_framework._internal.numbers import as_integer
 from bdes_framework._internal.text import quoted
 from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import InvalidValueError
-from bdes_framework.fitting.blocks import sweeping_threads
+from bdes_framework.fitting.blocks import map_on_threads, sweeping_threads
 from bdes_framework.fitting.clustered import clustered_covariance
 from bdes_framework.fitting.drift import Drift, fit_drift
 from bdes_framework.fitting.fisher_scoring import PosteriorPoint
@@ -124,12 +124,12 @@ def fit(
     if not pulls.any():
         raise InvalidValueError("no reward of the log is known")
     coordinates = Coordinates(log.n_arms, rate, start, q0 is not None, pulls > 0)
+    if users not in get_args(Users):
+        raise InvalidValueError(f"users must be one of {get_args(Users)}, got {quoted(users)}")
     with sweeping_threads(as_integer(threads, "threads", 1)):
         mode = _search(log, coordinates)
         most_likely = _most_likely(log, coordinates, mode)
-    if users not in get_args(Users):
-        raise InvalidValueError(f"users must be one of {get_args(Users)}, got {quoted(users)}")
-    return _make_fit(log, coordinates, mode, most_likely, users)
+        return _make_fit(log, coordinates, mode, most_likely, users)
 
 
 @frozen
@@ -184,11 +184,13 @@ def forecast(
 
 def _search(log: Log, coordinates: Coordinates) -> PosteriorPoint:
     """Climb from several rates on parts of the log, then from the best of them on all of it."""
-    rough: list[FloatArray] = []
-    for first, n_rows in _starts(log, coordinates):
-        part = log.first(n_rows)
-        start = point_at(part, coordinates, first)
-        rough.append(climb(start, part, coordinates, _ROUGHLY, _FIRST_STEPS).theta)
+
+    def roughly(start: tuple[FloatArray, int]) -> FloatArray:
+        part = log.first(start[1])
+        first = point_at(part, coordinates, start[0])
+        return climb(first, part, coordinates, _ROUGHLY, _FIRST_STEPS).theta
+
+    rough = list(map_on_threads(roughly, _starts(log, coordinates)))
     # Judged on the same rows: what was found on few rows is worse on many, right or wrong.
     part = log.first(_MAX_FIRST_ROWS)
     rough.sort(key=lambda theta: -objective_at(part, coordinates, theta))

@@ -6,8 +6,8 @@ import numpy as np
 
 from bdes_framework._internal.arrays import FloatArray
 from bdes_framework._internal.text import ascii_controls
+from bdes_framework.fitting.blocks import likelihood_of_log
 from bdes_framework.fitting.goodness import SIGNIFICANT, GoodnessOfFit, States
-from bdes_framework.fitting.likelihood import sweep_likelihood
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.parametrisation import (
     UNKNOWN_RATE,
@@ -105,8 +105,7 @@ def _about_given_rate(log: Log, coordinates: Coordinates, theta: FloatArray) -> 
     if coordinates.lam == UNKNOWN_RATE:
         return
     at = coordinates.instance(theta)
-    rows = log.arms, log.rewards, log.starts
-    _, score, information = sweep_likelihood(*rows, at.r, at.b, at.lam, at.q0)
+    _, score, information = likelihood_of_log(log, at)
     rate = 2 * at.n_arms
     others = np.flatnonzero(np.diag(information)[:rate] > 0)
     inner = information[np.ix_(others, others)]

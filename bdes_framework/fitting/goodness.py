@@ -16,6 +16,7 @@ from attrs import frozen
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.display import shown_fields
 from bdes_framework._internal.distributions import chi_square_quantile, chi_square_tail
+from bdes_framework.fitting.blocks import Rows, of_blocks
 from bdes_framework.fitting.likelihood import (
     MIN_PROBABILITY,
     AnyIntArray,
@@ -95,10 +96,18 @@ def check_fit(
     ``covariance`` is that of the free parameters: of r, b and, if it was estimated, lam; ``step``
     leads from them to where the likelihood is largest.
     """
-    sums, slopes = np.zeros((_N_FINE_BINS, 7)), np.zeros((_N_FINE_BINS, 2 * log.n_arms + 2))
-    memory = fresh_state(log.n_arms, instance.q0)
-    at = (instance.r, instance.b, instance.lam, instance.q0)
-    _sum_fine_bins(log.arms, log.rewards, log.starts, *at, memory, sums, slopes)
+    r, b, lam, q0 = instance.r, instance.b, instance.lam, instance.q0
+
+    def one(block: Rows) -> tuple[FloatArray, FloatArray]:
+        sums, slopes = np.zeros((_N_FINE_BINS, 7)), np.zeros((_N_FINE_BINS, 2 * log.n_arms + 2))
+        _sum_fine_bins(*block, r, b, lam, q0, fresh_state(log.n_arms, q0), sums, slopes)
+        return sums, slopes
+
+    found = of_blocks(log, one)
+    sums, slopes = next(found)
+    for other in found:
+        sums += other[0]
+        slopes += other[1]
     # Neighbouring fine bins are joined into bins of about equally many rows.
     sums, slopes = sums[sums[:, 0] > 0], slopes[sums[:, 0] > 0]
     counts, n_rows = sums[:, 0], float(sums[:, 0].sum())
@@ -114,8 +123,8 @@ def check_fit(
     p_value = chi_square_tail(statistic, freedom)
     detectable = _detectable(freedom, float(variance.sum()) * freedom / rows.size)
     means = predicted / rows, observed / rows
-    found = GoodnessOfFit(rows, *means, statistic, freedom, p_value, detectable)
-    return found, States(mean, deviation, int(impossible.sum()))
+    goodness = GoodnessOfFit(rows, *means, statistic, freedom, p_value, detectable)
+    return goodness, States(mean, deviation, int(impossible.sum()))
 
 
 def _chi_square(

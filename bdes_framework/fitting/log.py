@@ -4,7 +4,8 @@ One sequence, or many independent ones (users), each with a state of its own tha
 the same ``q0``.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from bdes_framework.errors import InvalidValueError
 from bdes_framework.fitting.log_sources import Reading, read_frame_rows
 from bdes_framework.fitting.row_store import freeze, with_bases
 from bdes_framework.fitting.rows import MAX_LOG_ARMS, Columns, warn_of_bad_rows
+from bdes_framework.model.compiling import compiled
 
 if TYPE_CHECKING:
     import pandas
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 UNKNOWN_REWARD = -128
 """How a :class:`Log` keeps a reward that is not known: no file means something else by it."""
 _MAX_STRATUM = np.iinfo(np.int32).max
-_BLOCK = 1 << 20
 
 Rows: TypeAlias = Sequence[int] | NDArray[Any]
 Numbers: TypeAlias = Sequence[float] | NDArray[Any]
@@ -311,7 +312,7 @@ class Log:
     @property
     def n_unknown(self) -> int:
         """How many rewards are not known."""
-        return sum(int((part < 0).sum()) for part in _blocks(self.rewards))
+        return int(self._counts[:, 2].sum())
 
     @property
     def n_sequences(self) -> int:
@@ -325,21 +326,22 @@ class Log:
 
     def plays(self) -> IntArray:
         """Return how often each arm was played, whether its reward is known or not: shape (K,)."""
-        plays = np.zeros(self.n_arms, np.int64)
-        for arms in _blocks(self.arms):
-            plays += np.bincount(arms, minlength=self.n_arms)
-        return plays
+        return np.asarray(self._counts.sum(axis=1))
 
     def totals(self) -> tuple[IntArray, IntArray]:
         """Return how often each arm was played, and how often it paid: shape (K,) each.
 
         Rows whose reward is not known do not count.
         """
-        pulls, paid = np.zeros(self.n_arms, np.int64), np.zeros(self.n_arms, np.int64)
-        for arms, rewards in zip(_blocks(self.arms), _blocks(self.rewards), strict=True):
-            pulls += np.bincount(arms[rewards >= 0], minlength=self.n_arms)
-            paid += np.bincount(arms[rewards == 1], minlength=self.n_arms)
-        return pulls, paid
+        failed, paid, _ = self._counts.T
+        return failed + paid, paid.copy()
+
+    @cached_property
+    def _counts(self) -> IntArray:
+        """Rows by arm that paid nothing, that paid, and whose reward is not known: (K, 3)."""
+        counts = np.zeros((self.n_arms, 3), np.int64)
+        _count_rewards(self.arms, self.rewards, counts)
+        return counts
 
     def first(self, n_rows: int) -> "Log":
         """Return the first rows as a log of its own, all arms kept."""
@@ -353,7 +355,8 @@ class Log:
         return Log(self.arms[:n_rows], self.rewards[:n_rows], starts, self.names, *optional)
 
 
-def _blocks(rows: NDArray[_Number]) -> Iterator[NDArray[_Number]]:
-    """Yield rows in parts: what is computed of a whole log would not fit in memory."""
-    for begin in range(0, rows.size, _BLOCK):
-        yield rows[begin : begin + _BLOCK]
+@compiled
+def _count_rewards(arms: NDArray[np.int32], rewards: NDArray[np.int8], counts: IntArray) -> None:
+    """Count rows by arm and by reward: 0, 1, or not known."""
+    for t in range(arms.size):
+        counts[arms[t], rewards[t] if rewards[t] >= 0 else 2] += 1

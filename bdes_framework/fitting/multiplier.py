@@ -17,11 +17,13 @@ import numpy as np
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.distributions import normal_quantile
 from bdes_framework.errors import InvalidValueError
+from bdes_framework.fitting.blocks import Rows, of_blocks, summed_likelihood
 from bdes_framework.fitting.clustered import MIN_CLUSTERS
 from bdes_framework.fitting.fisher_scoring import PosteriorPoint, ScoringRules, fisher_scoring
 from bdes_framework.fitting.likelihood import (
     MIN_PROBABILITY,
     AnyIntArray,
+    Likelihood,
     move_slopes,
     restart_slopes,
 )
@@ -86,23 +88,16 @@ def _point_at(log: Log, coordinates: Coordinates, theta: FloatArray) -> Posterio
     sigma = float(np.exp(theta[-1]))
     nodes, weights = np.polynomial.hermite_e.hermegauss(_N_NODES)
     log_weights = np.log(weights) + nodes**2 / 2 - np.log(2 * np.pi) / 2
-    score = np.zeros(2 * at.n_arms + 2)
-    products = np.zeros((score.size, score.size))
-    value = _sweep_users(
-        log.arms,
-        log.rewards,
-        log.starts,
-        at.r,
-        at.b,
-        at.lam,
-        at.q0,
-        sigma,
-        nodes,
-        log_weights,
-        np.empty(log.longest),
-        score,
-        products,
-    )
+    n, longest = 2 * at.n_arms + 2, log.longest
+
+    def one(block: Rows) -> Likelihood:
+        own, squares = np.zeros(n), np.zeros((n, n))
+        r, b, means = at.r, at.b, np.empty(longest)
+        at_sigma = sigma, nodes, log_weights
+        found = _sweep_users(*block, r, b, at.lam, at.q0, *at_sigma, means, own, squares)
+        return Likelihood(found, own, squares)
+
+    value, score, products = summed_likelihood(of_blocks(log, one))
     slopes = np.zeros((score.size, size + 1))
     slopes[:size, :size] = coordinates.jacobian(theta[:-1])
     slopes[-1, -1] = sigma

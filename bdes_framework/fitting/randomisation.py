@@ -24,7 +24,7 @@ as the statistic is studentised, that also holds approximately where arms come i
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from attrs import frozen
@@ -36,20 +36,13 @@ from bdes_framework._internal.numbers import as_integer
 from bdes_framework._internal.seeding import Seed, branch, generator
 from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import InvalidValueError
+from bdes_framework.fitting.blocks import map_on_threads, sweeping_threads
 from bdes_framework.fitting.log import Log, checked_rows
+from bdes_framework.fitting.null_scores import TestedRows, make_frame, statistics
 from bdes_framework.model.compiling import compiled
 
-MAX_TESTED_ARMS = 10
-"""So many of the arms shown most have an exposure each; the others have one together."""
 MAX_TESTED_ROWS = 200_000
 """Of a longer log, users are drawn until there are as many rows, the last cut to its first ones."""
-_MIN_SHARE = 0.01
-_VISIT_CLASSES = 20
-_MIN_CLUSTERS = 50
-_HIGHEST_RATE = 0.8
-_MAX_RATES = 8
-_MAX_SWEEPS = 200
-_MARGIN_TOLERANCE = 1e-9
 
 
 @frozen(eq=False)
@@ -117,6 +110,7 @@ def randomisation_test(
     permutations: int = 400,
     strata: Sequence[int] | NDArray[np.signedinteger[Any]] | None = None,
     seed: Seed = 0,
+    threads: int = 1,
     on_progress: Callable[[float], None] | None = None,
 ) -> RandomisationTest:
     """Test whether what was shown earlier matters, by permuting arms within users.
@@ -139,6 +133,8 @@ def randomisation_test(
         the strata of the log, if it has them.
     seed : Seed
         What permutations are drawn from.
+    threads : int
+        On how many threads. The numbers are the same, to the last bit.
     on_progress : Callable | None
         Called after each permutation with the part of them that is done, from 0 to 1.
 
@@ -154,38 +150,28 @@ def randomisation_test(
     p = 0.005 (200 permutations within users)
     """
     as_integer(permutations, "permutations", 1)
-    rng = generator(branch(seed, "randomisation test"))
-    rows = _tested_rows(log, _as_strata(log, strata), rng)
-    frame = _frame(rows)
-    rates = _rates(rows.starts, rows.arms.size)
-    observed = _statistics(frame, frame.groups, rates)
+    root = branch(seed, "randomisation test")
+    rows = _tested_rows(log, _as_strata(log, strata), generator(root))
+    frame, n = make_frame(rows), rows.arms.size
+    observed, exchanged = statistics(frame, frame.groups), _exchanged(rows)
+
+    def one(draw: int) -> float:
+        uniforms = generator(branch(root, draw)).random(n)
+        return float(statistics(frame, _permuted(frame.groups, *exchanged, uniforms)).max())
+
     null = np.empty(permutations)
-    for draw in range(permutations):
-        shuffled = frame.groups[frame.order]
-        _shuffle(shuffled, frame.blocks, rng.random(shuffled.size))
-        groups = np.empty_like(shuffled)
-        groups[frame.order] = shuffled
-        null[draw] = _statistics(frame, groups, rates).max()
-        if on_progress is not None:
-            on_progress((draw + 1) / permutations)
+    with sweeping_threads(as_integer(threads, "threads", 1)):
+        for draw, found in enumerate(map_on_threads(one, range(permutations))):
+            null[draw] = found
+            if on_progress is not None:
+                on_progress((draw + 1) / permutations)
     best = int(observed.argmax())
     n_strata = int(np.unique(rows.strata).size)
-    sizes = rows.arms.size, rows.starts.size, n_strata
-    return RandomisationTest(float(observed[best]), null, float(rates[best]), *sizes)
+    sizes = n, rows.starts.size, n_strata
+    return RandomisationTest(float(observed[best]), null, float(frame.rates[best]), *sizes)
 
 
 # -- rows -----------------------------------------------------------------------------------
-
-
-class _Rows(NamedTuple):
-    """What is tested: shape (n,) each, but for ``starts``."""
-
-    arms: IntArray
-    rewards: FloatArray
-    seen: NDArray[np.bool_]
-    """Whether the reward is known."""
-    starts: IntArray
-    strata: IntArray
 
 
 def _as_strata(log: Log, strata: Sequence[int] | NDArray[np.signedinteger[Any]] | None) -> IntArray:
@@ -198,7 +184,7 @@ def _as_strata(log: Log, strata: Sequence[int] | NDArray[np.signedinteger[Any]] 
     return numbers.astype(np.int64)
 
 
-def _tested_rows(log: Log, strata: IntArray, rng: np.random.Generator) -> _Rows:
+def _tested_rows(log: Log, strata: IntArray, rng: np.random.Generator) -> TestedRows:
     """Return all rows, or those of users drawn until there are enough, the last one cut."""
     chosen: slice | IntArray = slice(None)
     starts = log.starts
@@ -219,317 +205,31 @@ def _tested_rows(log: Log, strata: IntArray, rng: np.random.Generator) -> _Rows:
         starts = np.cumsum(lengths) - lengths
     seen, arms = log.known[chosen], log.arms[chosen].astype(np.int64)
     rewards = np.where(seen, log.rewards[chosen], 0.0)
-    return _Rows(arms, rewards, seen, starts, strata[chosen])
+    return TestedRows(arms, rewards, seen, starts, strata[chosen])
 
 
-# -- the null's residuals -------------------------------------------------------------------
+# -- permutations ---------------------------------------------------------------------------
 
 
-class _Frame(NamedTuple):
-    """What all permutations have in common."""
-
-    groups: IntArray
-    """Shape (n,): the arm shown, as one of those that have an exposure; the last is the rest."""
-    shares: FloatArray
-    """Shape (G,): how often each was shown."""
-    residuals: FloatArray
-    means: FloatArray
-    """Shape (n,) each; 0 where the reward is not known."""
-    starts: IntArray
-    clusters: IntArray
-    """Shape (n,): the user, or a part of a user where there are few."""
-    cluster_users: IntArray
-    cluster_residuals: FloatArray
-    """Shape (C,) each."""
-    codes: IntArray
-    """Shape (n, 3): the indicators that are 1: of arm, class of visits and stratum; or -1."""
-    user_means: FloatArray
-    """Shape (U, Z): sums of the means by user and indicator."""
-    cluster_scores: FloatArray
-    """Shape (C, Z): sums of residuals times indicators less their user's average."""
-    inverse: FloatArray
-    """Shape (Z, Z): of the indicators' moments within users."""
-    order: IntArray
-    blocks: IntArray
-    """Rows by user and stratum, and where each such block begins, with the end."""
-
-
-def _frame(rows: _Rows) -> _Frame:
+def _exchanged(rows: TestedRows) -> tuple[IntArray, IntArray]:
+    """Return rows by user and stratum, and where each such block begins, with the end."""
     n = rows.arms.size
-    lengths = np.diff(rows.starts, append=n)
-    users = np.repeat(np.arange(rows.starts.size), lengths)
-    visits = np.arange(n) - rows.starts[users]
-    classes = _visit_classes(visits, int(lengths.max()))
-    factors = [users, _numbered(rows.arms), classes, _numbered(rows.strata)]
-    means = _product_means(factors, rows.rewards, rows.seen)
-    residuals = np.where(rows.seen, rows.rewards - means, 0.0)
-    codes, n_codes = _codes(factors[1:])
-    length = n if rows.starts.size >= _MIN_CLUSTERS else max(1, n // _MIN_CLUSTERS)
-    _, clusters = np.unique(users * n + visits // length, return_inverse=True)
-    n_clusters = int(clusters.max()) + 1
-    cluster_users = np.zeros(n_clusters, np.int64)
-    cluster_users[clusters] = users
-    user_means = _table(users, codes, means, rows.starts.size, n_codes)
-    totals = np.maximum(np.bincount(users, means), 1e-300)
-    cluster_residuals: FloatArray = np.bincount(clusters, residuals).astype(np.float64)
-    averages = user_means / totals[:, None]
-    cluster_scores = _table(clusters, codes, residuals, n_clusters, n_codes)
-    cluster_scores -= averages[cluster_users] * cluster_residuals[:, None]
-    moments = _moments(codes, means, n_codes) - averages.T @ user_means
-    groups = _groups(rows.arms)
+    users = np.repeat(np.arange(rows.starts.size), np.diff(rows.starts, append=n))
     order = np.lexsort((rows.strata, users))
     block = users[order] * (int(rows.strata.max()) + 1) + rows.strata[order]
-    blocks = np.append(np.flatnonzero(np.diff(block, prepend=-1)), n)
-    return _Frame(
-        groups=groups,
-        shares=np.bincount(groups) / n,
-        residuals=residuals,
-        means=means,
-        starts=rows.starts,
-        clusters=clusters.astype(np.int64),
-        cluster_users=cluster_users,
-        cluster_residuals=cluster_residuals,
-        codes=codes,
-        user_means=user_means,
-        cluster_scores=cluster_scores,
-        inverse=np.linalg.pinv(moments, rcond=1e-9, hermitian=True).astype(np.float64),
-        order=order,
-        blocks=blocks,
-    )
-
-
-def _numbered(values: IntArray) -> IntArray:
-    _, numbers = np.unique(values, return_inverse=True)
-    return numbers.astype(np.int64)
-
-
-def _visit_classes(visits: IntArray, longest: int) -> IntArray:
-    """Return classes of visit numbers: fine at first, where a drift is fast."""
-    edges = np.unique(np.geomspace(1, max(longest, 2), _VISIT_CLASSES).astype(np.int64))
-    return _numbered(np.searchsorted(edges, visits + 1, side="right"))
-
-
-def _product_means(
-    factors: list[IntArray], rewards: FloatArray, seen: NDArray[np.bool_]
-) -> FloatArray:
-    """Return means that are products of factors, with the rewards' sums over each of them."""
-    means: FloatArray = np.where(seen, float(rewards.sum()) / max(1, int(seen.sum())), 0.0)
-    wanted = [np.bincount(factor, rewards) for factor in factors]
-    for _ in range(_MAX_SWEEPS):
-        worst = 0.0
-        for factor, sums in zip(factors, wanted, strict=True):
-            have = np.bincount(factor, means)
-            ratio = np.divide(sums, have, out=np.zeros_like(sums), where=have > 0)
-            worst = max(worst, float(np.abs(sums - have).max()))
-            means = means * ratio[factor]
-        if worst <= _MARGIN_TOLERANCE * max(1.0, float(rewards.sum())):
-            break
-    return means
-
-
-def _codes(factors: list[IntArray]) -> tuple[IntArray, int]:
-    """Return the indicators of each row; the first value of every factor has none."""
-    codes, used = np.empty((factors[0].size, len(factors)), np.int64), 0
-    for place, factor in enumerate(factors):
-        codes[:, place] = np.where(factor > 0, factor - 1 + used, -1)
-        used += int(factor.max())
-    return codes, used
-
-
-def _table(
-    rows: IntArray, codes: IntArray, values: FloatArray, n_rows: int, n_codes: int
-) -> FloatArray:
-    """Return sums of values by one number of each row and by its indicators."""
-    found = np.zeros(n_rows * n_codes)
-    for column in codes.T:
-        some = column >= 0
-        places = rows[some] * n_codes + column[some]
-        found += np.bincount(places, values[some], minlength=found.size)
-    return found.reshape(n_rows, n_codes)
-
-
-def _moments(codes: IntArray, means: FloatArray, n_codes: int) -> FloatArray:
-    found = np.zeros((n_codes, n_codes))
-    for column in codes.T:
-        some = column >= 0
-        found += _table(column[some], codes[some], means[some], n_codes, n_codes)
-    return found
-
-
-def _groups(arms: IntArray) -> IntArray:
-    """Number the arms shown most; the last number is that of all others, or of one of them."""
-    counts = np.bincount(arms)
-    often = [
-        arm
-        for arm in np.argsort(-counts, kind="stable").tolist()
-        if counts[arm] >= max(1.0, _MIN_SHARE * arms.size)
-    ][:MAX_TESTED_ARMS]
-    if len(often) == int((counts > 0).sum()):
-        often.pop()
-    numbers = np.full(counts.size, len(often), np.int64)
-    numbers[often] = np.arange(len(often))
-    return numbers[arms]
-
-
-def _rates(starts: IntArray, n_rows: int) -> FloatArray:
-    """Return rates at which a state moves within the longest sequence."""
-    longest = int(np.diff(starts, append=n_rows).max())
-    least = min(max(1.0 / longest, 1e-4), _HIGHEST_RATE)
-    n = min(_MAX_RATES, 1 + round(np.log2(_HIGHEST_RATE / least)))
-    return np.geomspace(_HIGHEST_RATE, least, max(1, n))
-
-
-# -- the statistic --------------------------------------------------------------------------
-
-
-def _statistics(frame: _Frame, groups: IntArray, rates: FloatArray) -> FloatArray:
-    """Return the studentised quadratic form of the scores at every rate."""
-    n_tested = frame.shares.size - 1
-    found = np.zeros(rates.size)
-    if n_tested == 0:
-        return found
-    scores = np.empty((frame.cluster_users.size, n_tested))
-    for place, rate in enumerate(rates.tolist()):
-        _score_clusters(
-            groups,
-            frame.shares,
-            frame.residuals,
-            frame.means,
-            frame.starts,
-            frame.clusters,
-            frame.cluster_users,
-            frame.cluster_residuals,
-            frame.codes,
-            frame.user_means,
-            frame.cluster_scores,
-            frame.inverse,
-            rate,
-            scores,
-        )
-        total, covariance = scores.sum(axis=0), scores.T @ scores
-        scale = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
-        inverse = np.linalg.pinv(covariance / np.outer(scale, scale), rcond=1e-8, hermitian=True)
-        found[place] = (total / scale) @ inverse @ (total / scale)
-    return found
+    return order, np.append(np.flatnonzero(np.diff(block, prepend=-1)), n)
 
 
 @compiled
-def _shuffle(values: IntArray, blocks: IntArray, uniforms: FloatArray) -> None:
-    """Shuffle the values of every block (Fisher and Yates)."""
+def _permuted(
+    values: IntArray, order: IntArray, blocks: IntArray, uniforms: FloatArray
+) -> IntArray:
+    """Return values that are shuffled within blocks of rows (Fisher and Yates)."""
+    found = values.copy()
     for block in range(blocks.size - 1):
         first = blocks[block]
         for last in range(blocks[block + 1] - 1, first, -1):
             other = first + int(uniforms[last] * (last - first + 1))
-            values[last], values[other] = values[other], values[last]
-
-
-@compiled
-def _sum_user(
-    first: int,
-    end: int,
-    rate: float,
-    groups: IntArray,
-    residuals: FloatArray,
-    means: FloatArray,
-    clusters: IntArray,
-    codes: IntArray,
-    exposures: FloatArray,
-    average: FloatArray,
-    crossed: FloatArray,
-    scores: FloatArray,
-) -> None:
-    """Sum a user's exposures, times residuals and means; ``average`` is their weighted mean."""
-    n_tested, weight = exposures.size, 0.0
-    weighted = np.empty(n_tested)
-    for t in range(first, end):
-        residual, mean = residuals[t], means[t]
-        weight += mean
-        score = scores[clusters[t]]
-        for j in range(n_tested):
-            score[j] += residual * exposures[j]
-            weighted[j] = mean * exposures[j]
-            average[j] += weighted[j]
-            exposures[j] *= 1.0 - rate
-        for place in range(codes.shape[1]):
-            if codes[t, place] >= 0:
-                row = crossed[codes[t, place]]
-                for j in range(n_tested):
-                    row[j] += weighted[j]
-        if groups[t] < n_tested:
-            exposures[groups[t]] += rate
-    for j in range(n_tested):
-        average[j] /= max(weight, 1e-300)
-
-
-@compiled
-def _subtract_explained(
-    crossed: FloatArray,
-    inverse: FloatArray,
-    averages: FloatArray,
-    cluster_users: IntArray,
-    cluster_residuals: FloatArray,
-    cluster_scores: FloatArray,
-    scores: FloatArray,
-) -> None:
-    """Take from each cluster's score what users' averages and the indicators explain."""
-    n_codes, n_tested = crossed.shape
-    slopes = np.zeros((n_codes, n_tested))
-    for code in range(n_codes):
-        for other in range(n_codes):
-            for j in range(n_tested):
-                slopes[code, j] += inverse[code, other] * crossed[other, j]
-    for cluster in range(cluster_users.size):
-        average = averages[cluster_users[cluster]]
-        for j in range(n_tested):
-            explained = average[j] * cluster_residuals[cluster]
-            for code in range(n_codes):
-                explained += slopes[code, j] * cluster_scores[cluster, code]
-            scores[cluster, j] -= explained
-
-
-@compiled
-def _score_clusters(
-    groups: IntArray,
-    shares: FloatArray,
-    residuals: FloatArray,
-    means: FloatArray,
-    starts: IntArray,
-    clusters: IntArray,
-    cluster_users: IntArray,
-    cluster_residuals: FloatArray,
-    codes: IntArray,
-    user_means: FloatArray,
-    cluster_scores: FloatArray,
-    inverse: FloatArray,
-    rate: float,
-    scores: FloatArray,
-) -> None:
-    """Fill in each cluster's sum of residuals times exposures, less what the null explains."""
-    n_users, n_tested, n_codes = starts.size, shares.size - 1, inverse.shape[0]
-    averages, crossed = np.zeros((n_users, n_tested)), np.zeros((n_codes, n_tested))
-    exposures = np.empty(n_tested)
-    scores[:] = 0.0
-    for user in range(n_users):
-        end = starts[user + 1] if user + 1 < n_users else groups.size
-        exposures[:] = shares[:n_tested]
-        average = averages[user]
-        _sum_user(
-            starts[user],
-            end,
-            rate,
-            groups,
-            residuals,
-            means,
-            clusters,
-            codes,
-            exposures,
-            average,
-            crossed,
-            scores,
-        )
-        for code in range(n_codes):
-            for j in range(n_tested):
-                crossed[code, j] -= average[j] * user_means[user, code]
-    _subtract_explained(
-        crossed, inverse, averages, cluster_users, cluster_residuals, cluster_scores, scores
-    )
+            here, there = order[last], order[other]
+            found[here], found[there] = found[there], found[here]
+    return found

@@ -135,7 +135,11 @@ def check_permutations(permutations: int) -> None:
 
 
 def judge(
-    fit: Fit, log: Log, permutations: int, on_progress: Callable[[float], None] | None = None
+    fit: Fit,
+    log: Log,
+    permutations: int,
+    on_progress: Callable[[float], None] | None = None,
+    threads: int = 1,
 ) -> Verdict:
     """Return the verdict on the log of a fit; without permutations nothing is tested."""
     check_permutations(permutations)
@@ -143,7 +147,7 @@ def judge(
         return Verdict(fit, None)
     strata = None if log.strata is None else log.strata.astype(np.int64)
     test = randomisation_test(
-        log, permutations=permutations, strata=strata, on_progress=on_progress
+        log, permutations=permutations, strata=strata, threads=threads, on_progress=on_progress
     )
     found = Verdict(fit, test, chances_change=chances_change(log))
     if found.matters or log.n_arms < 2:

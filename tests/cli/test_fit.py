@@ -57,6 +57,14 @@ def found() -> bdes.Fit:
     return bdes.fit(bdes.Log(1 - log.arms, log.rewards, log.starts), users="clustered")
 
 
+def test_threads_change_nothing(tmp_path: Path) -> None:
+    write_log(tmp_path, simulated_log(ADS, users=300, rows=1000, seed=2))  # more than a block
+    flags = ("fit", "log.csv", *COLUMNS, "--permutations", "20")
+    alone, three = (command(*flags, "--threads", n, cwd=tmp_path) for n in ("1", "3"))
+    assert three.stdout == alone.stdout
+    assert "--threads" in fails(*flags, "--threads", "0", cwd=tmp_path)
+
+
 def test_fit_prints_estimates_and_nothing_else(folder: Path, found: bdes.Fit) -> None:
     shown = (folder / "stdout").read_text()
     low, high = found.b_interval.T

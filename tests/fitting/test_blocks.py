@@ -5,6 +5,7 @@ import pytest
 
 import bdes_framework as bdes
 from bdes_framework.fitting import blocks
+from bdes_framework.fitting.fit import Users
 from tests.support.logs import ADS, simulated_log, truth_of
 
 
@@ -33,14 +34,31 @@ def test_sums_are_those_of_the_whole_log(monkeypatch: pytest.MonkeyPatch) -> Non
     assert blocks.log_likelihood_of_log(log, ADS) == pytest.approx(whole.value, rel=1e-12)
 
 
-@pytest.mark.parametrize("threads", [2, 3, 7])
-def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+@pytest.mark.parametrize(("threads", "users"), [(2, "alike"), (3, "clustered"), (7, "multiplier")])
+def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch, threads: int, users: Users) -> None:
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 100)
     log = simulated_log(ADS, users=60, rows=25, seed=2)
-    alone, many = bdes.fit(log), bdes.fit(log, threads=threads)
+    alone, many = (bdes.fit(log, users=users, threads=n) for n in (1, threads))
     assert truth_of(many.instance).tobytes() == truth_of(alone.instance).tobytes()
     assert many.covariance.tobytes() == alone.covariance.tobytes()
     assert many.evolving == alone.evolving
+    assert many.drifting == alone.drifting
+    assert many.goodness.statistic == alone.goodness.statistic
+    assert many.warnings == alone.warnings
+
+
+@pytest.mark.parametrize("users", ["alike", "clustered", "multiplier"])
+def test_blocks_change_nothing_but_rounding(monkeypatch: pytest.MonkeyPatch, users: Users) -> None:
+    log = simulated_log(ADS, users=60, rows=25, seed=3)
+    whole = bdes.fit(log, users=users)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 100)
+    parts = bdes.fit(log, users=users)
+    np.testing.assert_allclose(truth_of(parts.instance), truth_of(whole.instance), rtol=1e-6)
+    np.testing.assert_allclose(parts.covariance, whole.covariance, rtol=1e-5, atol=1e-9)
+    assert parts.drifting.log_likelihood == pytest.approx(whole.drifting.log_likelihood)
+    np.testing.assert_allclose(parts.goodness.rows, whole.goodness.rows)
+    np.testing.assert_allclose(parts.goodness.observed, whole.goodness.observed)
+    assert parts.goodness.statistic == pytest.approx(whole.goodness.statistic, rel=1e-4)
 
 
 def test_threads_must_be_a_number() -> None:

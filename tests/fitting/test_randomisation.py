@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import bdes_framework as bdes
+from bdes_framework.fitting import null_scores as ns
 from bdes_framework.fitting import randomisation as rt
 from tests.support.logs import ADS, simulated_log
 from tests.support.null_logs import NULL_WORLDS, null_log, random_log
@@ -15,9 +16,9 @@ from tests.support.null_logs import NULL_WORLDS, null_log, random_log
 LOG = null_log("everything", users=60, visits=20, seed=1, n_arms=3)
 
 
-def frame_of(log: bdes.Log) -> rt._Frame:
+def frame_of(log: bdes.Log) -> ns.Frame:
     rows = rt._tested_rows(log, rt._as_strata(log, None), np.random.default_rng(0))
-    return rt._frame(rows)
+    return ns.make_frame(rows)
 
 
 def dummies(values: NDArray[np.signedinteger[Any]]) -> bdes.FloatArray:
@@ -28,7 +29,7 @@ def test_statistic_is_the_score_by_regression() -> None:
     n, rate = LOG.n_rows, 0.3
     users = np.repeat(np.arange(60), 20)
     visits = np.tile(np.arange(20), 60)
-    classes = rt._visit_classes(visits, 20)
+    classes = ns._visit_classes(visits, 20)
     design = np.hstack([dummies(users), dummies(LOG.arms), dummies(classes)])
     # A Poisson regression by Newton's steps, with none of the test's own code.
     beta, rewards = np.zeros(design.shape[1]), LOG.rewards.astype(float)
@@ -51,28 +52,28 @@ def test_statistic_is_the_score_by_regression() -> None:
     total = by_user.sum(axis=0)
     expected = total @ np.linalg.pinv(by_user.T @ by_user, rcond=1e-9) @ total
     frame = frame_of(LOG)
-    found = rt._statistics(frame, frame.groups, np.array([rate]))
+    found = ns.statistics(frame._replace(rates=np.array([rate])), frame.groups)
     assert found[0] == pytest.approx(expected, rel=1e-4)
 
 
 def test_no_arm_is_special() -> None:
     frame = frame_of(LOG)
-    rates = np.array([0.5, 0.1])
-    expected = rt._statistics(frame, frame.groups, rates)
+    expected = ns.statistics(frame, frame.groups)
+    assert expected.size > 1
     names = np.array([2, 0, 1])
     other = frame_of(bdes.Log(names[LOG.arms], LOG.rewards, LOG.starts))
-    np.testing.assert_allclose(rt._statistics(other, other.groups, rates), expected, rtol=1e-8)
+    np.testing.assert_allclose(ns.statistics(other, other.groups), expected, rtol=1e-8)
 
 
 def test_arms_are_permuted_within_blocks() -> None:
+    order = np.random.default_rng(1).permutation(10)
     blocks = np.array([0, 3, 4, 10])
-    values = np.arange(10)
     rng = np.random.default_rng(2)
     seen = np.zeros((10, 10))
     for _ in range(2000):
-        shuffled = values.copy()
-        rt._shuffle(shuffled, blocks, rng.random(10))
+        shuffled = rt._permuted(np.arange(10), order, blocks, rng.random(10))
         seen[np.arange(10), shuffled] += 1
+    seen = seen[np.ix_(order, order)]
     for first, end in pairwise(blocks):
         block = seen[first:end, first:end] / 2000
         assert abs(block - 1 / (end - first)).max() < 0.05
@@ -83,9 +84,18 @@ def test_blocks_are_users_and_strata() -> None:
     strata = [0, 1, 0, 1, 1, 1]
     log = bdes.Log([0, 1, 0, 1, 1, 0], [0, 1, 1, 1, 0, 0], starts=[0, 4])
     rows = rt._tested_rows(log, rt._as_strata(log, strata), np.random.default_rng(0))
-    frame = rt._frame(rows)
-    parts = np.split(frame.order, frame.blocks[1:-1])
+    order, blocks = rt._exchanged(rows)
+    parts = np.split(order, blocks[1:-1])
     assert [sorted(part.tolist()) for part in parts] == [[0, 2], [1, 3], [4, 5]]
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_threads_change_no_permutation(threads: int) -> None:
+    alone, many = (bdes.randomisation_test(LOG, permutations=30, threads=n) for n in (1, threads))
+    assert many.null_statistics.tobytes() == alone.null_statistics.tobytes()
+    assert np.unique(many.null_statistics).size == 30
+    with pytest.raises(bdes.InvalidValueError, match="threads"):
+        bdes.randomisation_test(LOG, threads=0)
 
 
 def test_unknown_rewards_leave_exposures_alone() -> None:
