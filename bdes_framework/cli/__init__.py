@@ -47,6 +47,10 @@ _OWN_COMMANDS = {
     "report": ("bdes_framework.cli.report:report", "Write a run as one HTML page with charts."),
     "plot": ("bdes_framework.cli.report:plot", "Save a chart of a run as SVG, PNG or PDF."),
     "export": ("bdes_framework.cli.export:export", "Write a run's cells as CSV, JSON or Parquet."),
+    "warm-up": (
+        "bdes_framework.cli.warm_up:warm_up",
+        "Compile all loops now, not at first use.",
+    ),
     "schema": ("bdes_framework.cli.start:schema", "Print a JSON Schema of the file, for editors."),
 }
 

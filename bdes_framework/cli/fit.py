@@ -136,7 +136,7 @@ def fit(
     wanted = PlanRequest(**{name: others.pop(name) for name in PLAN_OPTIONS})
     rate, state, named = _rate(lam, lam_deviation), _state(q0), Columns(**others)
     unused, bad = list[str](), list[BadRows]()
-    with signals_stop(), progress() as shown:
+    with signals_stop(), progress("fit") as shown:
         shown.begin("reading", 100)
         rows = read_log(
             sys.stdin.buffer if log == "-" else log,

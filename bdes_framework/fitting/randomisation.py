@@ -511,7 +511,8 @@ def _score_clusters(
     scores[:] = 0.0
     for user in range(n_users):
         end = starts[user + 1] if user + 1 < n_users else groups.size
-        exposures[:] = shares[:n_tested]
+        for j in range(n_tested):
+            exposures[j] = shares[j]
         average = averages[user]
         _sum_user(
             starts[user],
