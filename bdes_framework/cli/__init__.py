@@ -48,6 +48,10 @@ _OWN_COMMANDS = {
     "plot": ("bdes_framework.cli.report:plot", "Save a chart of a run as SVG, PNG or PDF."),
     "export": ("bdes_framework.cli.export:export", "Write a run's cells as CSV, JSON or Parquet."),
     "live": ("bdes_framework.cli.live:live", "Decide and learn for people, for months."),
+    "warm-up": (
+        "bdes_framework.cli.warm_up:warm_up",
+        "Compile all loops now, not at first use.",
+    ),
     "schema": ("bdes_framework.cli.start:schema", "Print a JSON Schema of the file, for editors."),
 }
 

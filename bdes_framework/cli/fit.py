@@ -143,7 +143,7 @@ def fit(
     wanted = PlanRequest(**{name: others.pop(name) for name in PLAN_OPTIONS})
     rate, state, named = _rate(lam, lam_deviation), _state(q0), Columns(**others)
     unused, bad = list[str](), list[BadRows]()
-    with signals_stop(), progress() as shown:
+    with signals_stop(), progress("fit") as shown:
         shown.begin("reading", 100)
         rows = _read(
             log,

@@ -122,7 +122,7 @@ def _plan_table(
     as_json: bool,
     posterior: Posterior | None,
 ) -> None:
-    with progress() as shown:
+    with progress("plan") as shown:
         shown.begin(f"planning for users who may leave, {counted(instance.n_arms, 'arm')}")
         table = plan_for_leavers(load_plugins(), instance, continuation, ref)
         table = evolve(table, names=tuple(names))
@@ -149,7 +149,7 @@ def _plan_schedule(
     as_json: bool,
     posterior: Posterior | None,
 ) -> None:
-    with progress() as shown:
+    with progress("plan") as shown:
         shown.begin(f"planning {horizon:,} pulls of {counted(instance.n_arms, 'arm')}")
         report = report_plan(load_plugins(), instance, horizon, ref, seconds=seconds)
         worth = None if posterior is None else lift(posterior, report.plan)

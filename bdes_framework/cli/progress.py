@@ -14,7 +14,9 @@ from rich.text import Text
 from bdes_framework.cli.options import echo, messages, output
 from bdes_framework.model.compiling import CompileTimer, on_compiling
 
-COMPILING = "compiling, once"
+COMPILING = "compiling once"
+_COLD_SECONDS = {"plan": 5, "fit": 3, "run": 10, "warm-up": 30}
+"""About how long commands compile with nothing on the disk: see ``benchmarks/cold_start.py``."""
 _FIRST_LINE_SECONDS = 10.0
 _LAST_PAUSE_SECONDS = 320.0
 
@@ -26,10 +28,12 @@ class Progress:
     that is what it is doing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, command: str = "") -> None:
         self.phase, self.done, self.total = "", 0, 0
         self.status: Callable[[], str] = str
         self.compiling = CompileTimer()
+        about = _COLD_SECONDS.get(command)
+        self._compiling_text = COMPILING + (f", about {about} s" if about else "")
 
     def begin(self, phase: str, total: int = 0, status: Callable[[], str] = str) -> None:
         """Begin a phase of ``total`` steps, 0 if that is not known.
@@ -52,7 +56,7 @@ class Progress:
     @property
     def doing(self) -> str:
         """The name of the phase, or that functions are compiled."""
-        return COMPILING if self.compiling.is_running else self.phase
+        return self._compiling_text if self.compiling.is_running else self.phase
 
     def __enter__(self) -> Self:
         return self
@@ -67,8 +71,8 @@ class Progress:
 class _Bar(Progress):
     """A line at the bottom of a terminal, with a bar."""
 
-    def __init__(self, console: Console) -> None:
-        super().__init__()
+    def __init__(self, console: Console, command: str = "") -> None:
+        super().__init__(command)
         columns = (
             TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
             BarColumn(bar_width=None),
@@ -126,8 +130,14 @@ class Lines(Progress):
     What ends before the first pause prints nothing, unless it is to tell everything.
     """
 
-    def __init__(self, *, verbose: bool, wait: Callable[[float], bool] | None = None) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        command: str = "",
+        *,
+        verbose: bool,
+        wait: Callable[[float], bool] | None = None,
+    ) -> None:
+        super().__init__(command)
         self._stopped = threading.Event()
         self._wait = wait or self._stopped.wait
         self._is_telling = verbose
@@ -161,17 +171,23 @@ class Lines(Progress):
     def _print(self) -> None:
         status = self.status()
         doing = self.phase if self._has_told_compiling else self.doing
-        self._has_told_compiling |= doing == COMPILING
+        self._has_told_compiling |= doing.startswith(COMPILING)
         with suppress(OSError):  # nobody reads it: the command itself will notice, if it has to
             echo(f"bdes: {doing}{': ' if status else ''}{status}", err=True)
 
 
 @contextmanager
-def progress(*, quiet: bool = False, verbose: bool = False) -> Iterator[Progress]:
-    """Show progress on standard error, in the way that suits it; not at all if ``quiet``."""
+def progress(
+    command: str = "", *, quiet: bool = False, verbose: bool = False
+) -> Iterator[Progress]:
+    """Show progress on standard error, in the way that suits it; not at all if ``quiet``.
+
+    The command says how long compiling may take, where that is known.
+    """
     console = messages()
-    shown = Progress()
+    shown = Progress(command)
     if not quiet:
-        shown = _Bar(console) if console.is_interactive else Lines(verbose=verbose)
+        interactive = console.is_interactive
+        shown = _Bar(console, command) if interactive else Lines(command, verbose=verbose)
     with on_compiling(shown.compile), shown:
         yield shown

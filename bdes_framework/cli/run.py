@@ -100,7 +100,7 @@ def run(
         raise click.UsageError("--quiet and --verbose: choose one of them")
     if report:
         need_charts()
-    with progress(quiet=quiet, verbose=verbose) as shown:
+    with progress("run", quiet=quiet, verbose=verbose) as shown:
         shown.begin("loading")
         experiment = load_experiment(file)
         folder = run_folder(experiment, out)

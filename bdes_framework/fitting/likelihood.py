@@ -331,16 +331,31 @@ def sweep_information(
         move_slopes(d, arm, lam, change)
         q = q + lam * change
     total += math.log(product)
-    waiting[arms.size % _ROWS_AT_ONCE :] = 0.0
+    _clear_rows(waiting, arms.size % _ROWS_AT_ONCE)
     _add_outer_products(waiting, inner)
-    state[:n] = d
+    for j in range(n):
+        state[j] = d[j]
     state[n] = q
-    score[:n_arms] += of_r
-    score[n_arms:] += of_state
+    _add_to(score, 0, of_r)
+    _add_to(score, n_arms, of_state)
     for i in range(n_arms):
         information[i, i] += rr[i]
-        for j in range(n):
-            information[i, n_arms + j] += crossed[i, j]
-            information[n_arms + j, i] += crossed[i, j]
-    information[n_arms:, n_arms:] += inner
+        _add_to(information[i], n_arms, crossed[i])
+        _add_to(information[:, i], n_arms, crossed[i])
+    for i in range(n):
+        _add_to(information[n_arms + i], n_arms, inner[i])
     return total
+
+
+@compiled
+def _add_to(target: FloatArray, first: int, values: FloatArray) -> None:
+    """Add values to a part of a vector (adding slices takes seconds to compile)."""
+    for i in range(values.size):
+        target[first + i] += values[i]
+
+
+@compiled
+def _clear_rows(matrix: FloatArray, first: int) -> None:
+    for i in range(first, matrix.shape[0]):
+        for j in range(matrix.shape[1]):
+            matrix[i, j] = 0.0

@@ -95,7 +95,10 @@ def _earned(
     for ever is a geometric series. Whether a state has come back is seen by comparing with one
     noted after 1, 2, 4, ... visits.
     """
-    most = r.max() * max(q, b.max()) / (1.0 - g)
+    highest_r, highest_q = 0.0, q
+    for k in range(r.size):
+        highest_r, highest_q = max(highest_r, r[k]), max(highest_q, b[k])
+    most = highest_r * highest_q / (1.0 - g)
     total, weight = 0.0, 1.0
     noted_q, noted_total, lap, next_note = q, 0.0, 0, 1
     for _ in range(_MOST_VISITS):

@@ -1,4 +1,7 @@
-"""Which arms a schedule can need: undominated arms, and the convex hull of the points (r, b)."""
+"""Which arms a schedule can need: undominated arms, and the convex hull of the points (r, b).
+
+Sorting and maxima are written out: those of numpy take seconds to compile the first time.
+"""
 
 import numpy as np
 
@@ -17,7 +20,7 @@ def pareto_arms(r: FloatArray, b: FloatArray) -> IntArray:
     """
     kept = np.empty(r.size, dtype=np.int64)
     n = 0
-    for arm in np.argsort(-r, kind="mergesort"):
+    for arm in _falling_order(r):
         if n > 0 and b[arm] <= b[kept[n - 1]]:
             continue
         if n > 0 and r[arm] == r[kept[n - 1]]:
@@ -35,7 +38,7 @@ def hull_of_arms(r: FloatArray, b: FloatArray) -> IntArray:
     another arm. No rounding decides which arms stay, unless r or b span 150 orders of magnitude.
     """
     kept = pareto_arms(r, b)
-    r, b = r / _power_of_two_below(r.max()), b / _power_of_two_below(b.max())
+    r, b = r / _power_of_two_below(_largest(r)), b / _power_of_two_below(_largest(b))
     n = 0
     for arm in kept:
         while n > 1 and not _is_corner(r, b, kept[n - 2], kept[n - 1], arm):
@@ -43,6 +46,39 @@ def hull_of_arms(r: FloatArray, b: FloatArray) -> IntArray:
         kept[n] = arm
         n += 1
     return kept[:n].copy()
+
+
+@compiled
+def _falling_order(values: FloatArray) -> IntArray:
+    """Return the places of values from the largest down, equal ones as they come (merge sort)."""
+    n = values.size
+    order, merged = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    for i in range(n):
+        order[i] = i
+    width = 1
+    while width < n:
+        for start in range(0, n, 2 * width):
+            middle, end = min(start + width, n), min(start + 2 * width, n)
+            left, right = start, middle
+            for place in range(start, end):
+                if left < middle and (right == end or values[order[left]] >= values[order[right]]):
+                    merged[place] = order[left]
+                    left += 1
+                else:
+                    merged[place] = order[right]
+                    right += 1
+        order, merged = merged, order
+        width *= 2
+    return order
+
+
+@compiled
+def _largest(values: FloatArray) -> float:
+    """Return the largest of some values, of which there must be one."""
+    largest = float(values[0])
+    for i in range(values.size):
+        largest = max(largest, values[i])
+    return largest
 
 
 @compiled

@@ -124,9 +124,10 @@ def _store_envelope(lines: Lines, size: int, history: EnvelopeHistory, counters:
     kept = counters.kept[0]
     offset = history.end[kept - 1] if kept else 0
     end = offset + size
-    history.lines.slope[offset:end] = lines.slope[:size]
-    history.lines.base[offset:end] = lines.base[:size]
-    history.lines.start[offset:end] = lines.start[:size]
+    for i in range(size):
+        history.lines.slope[offset + i] = lines.slope[i]
+        history.lines.base[offset + i] = lines.base[i]
+        history.lines.start[offset + i] = lines.start[i]
     history.end[kept] = end
     history.allowance[kept] = counters.allowance[0]
     counters.kept[0] = kept + 1

@@ -39,7 +39,8 @@ def _best_of_length(
         total = _total(effects, length, q0, horizon)
         if total > highest:
             highest = total
-            best[:] = digits
+            for depth in range(length):
+                best[depth] = digits[depth]
         changed = length - 1
         while changed >= 0 and digits[changed] == r.size - 1:
             digits[changed] = 0

@@ -263,10 +263,11 @@ def backward(
 @compiled
 def copy_lines(source: Lines, size: int, target: Lines) -> None:
     """Copy ``size`` lines."""
-    target.slope[:size] = source.slope[:size]
-    target.base[:size] = source.base[:size]
-    target.start[:size] = source.start[:size]
-    target.move[:size] = source.move[:size]
+    for i in range(size):  # copying slices takes seconds to compile
+        target.slope[i] = source.slope[i]
+        target.base[i] = source.base[i]
+        target.start[i] = source.start[i]
+        target.move[i] = source.move[i]
 
 
 @compiled

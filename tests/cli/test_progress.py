@@ -82,7 +82,7 @@ def test_cells_and_benchmarks_are_counted_and_timed(
 ) -> None:
     recorded = Recorded()
     monkeypatch.setattr(TimeLeft, "seconds", lambda self: 83.0)
-    monkeypatch.setattr(f"{PROGRESS}.Lines", lambda verbose: recorded)
+    monkeypatch.setattr(f"{PROGRESS}.Lines", lambda command, verbose: recorded)
     text = '[[policies]]\nuse = "fixed-schedule"\ncycle = [7]'
     write_experiment(folder, ('use = "mine"', f'use = "mine"\n{text}'), ("benchmark = false", ""))
     bdes("run", "demo.toml", cwd=folder)
@@ -113,7 +113,7 @@ def test_other_commands_have_phases_too(
     folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, phases: list[str]
 ) -> None:
     recorded = Recorded()
-    monkeypatch.setattr(f"{PROGRESS}.Lines", lambda verbose: recorded)
+    monkeypatch.setattr(f"{PROGRESS}.Lines", lambda command, verbose: recorded)
     (folder / "log.csv").write_text("arm,reward\na,1\nb,0\na,0\nb,1\n")
     assert bdes(*command.split(), cwd=folder).returncode == 0
     told = [line.partition(": ")[0] for line in recorded.lines]

@@ -1,5 +1,6 @@
 """Compiling: what is cached on disk goes stale with everything compiled into it."""
 
+import ast
 import os
 import pickle
 import subprocess
@@ -174,3 +175,45 @@ def test_compiled_code_lets_other_threads_run() -> None:
     """Else Ctrl-C is heard only when a loop is over."""
     options = getattr(play_round, "targetoptions", None)  # None without numba
     assert options is None or options["nogil"]
+
+
+def compiled_functions() -> list[tuple[str, ast.FunctionDef]]:
+    """Return every compiled function of the framework and its plugins, and the file it is in."""
+    root = Path(__file__).parents[2]
+    files = [*(root / "bdes_framework").rglob("*.py"), *(root / "plugins").rglob("*.py")]
+    return [
+        (file.name, node)
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and any(ast.unparse(mark).split(".")[-1] == "compiled" for mark in node.decorator_list)
+    ]
+
+
+def is_slow_to_compile(node: ast.AST) -> bool:
+    """Return whether numba compiles seconds for it: sorting, and copying slices (not filling)."""
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func).split(".")[-1] in ("argsort", "sort")
+    if not isinstance(node, ast.Assign | ast.AugAssign) or isinstance(node.value, ast.Constant):
+        return False
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    filled = isinstance(node.value, ast.Name) and node.value.id in ("q0", "_UNKNOWN")
+    return not filled and any(
+        isinstance(part, ast.Slice)
+        for target in targets
+        if isinstance(target, ast.Subscript)
+        for part in ast.walk(target.slice)
+    )
+
+
+def test_no_loop_is_slow_to_compile() -> None:
+    functions = compiled_functions()
+    assert len(functions) > 100
+    slow = [
+        f"{file}: {function.name}: {ast.unparse(node)}"
+        for file, function in functions
+        for node in ast.walk(function)
+        if is_slow_to_compile(node)
+    ]
+    assert not slow, "write a loop instead"
+    assert is_slow_to_compile(ast.parse("x[:n] = y[:n]").body[0])

@@ -70,7 +70,9 @@ def _plan_table(
 ) -> None:
     hull = hull_of_arms(all_r, all_b)
     r, b = all_r[hull], all_b[hull]
-    low, high = min(q0, b.min()), max(q0, b.max())
+    low = high = q0
+    for k in range(b.size):
+        low, high = min(low, b[k]), max(high, b[k])
     points = out.arms.shape[2]
     per_state = (points - 1) / (high - low) if high > low else 0.0
     out.low[i], out.per_state[i] = low, per_state

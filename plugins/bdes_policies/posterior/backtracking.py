@@ -43,14 +43,23 @@ def unpack(there: FloatArray, r_in_logits: bool, r: FloatArray, b: FloatArray) -
 def keep_within_bounds(r: FloatArray, b: FloatArray, lam: float, n_pulls: int) -> None:
     """Limit r and b to at most 1: by a change of scale where the log does not fix the scale."""
     if n_pulls * math.log1p(-min(lam, 1 - 1e-12)) < -_FORGOTTEN:
-        c = max(r.max(), 1.0)
-        r[:] = r / c
-        b[:] = b * c
-        c = min(max(b.max(), 1.0), 1.0 / r.max())
-        r[:] = r * c
-        b[:] = b / c
-    r[:] = np.minimum(r, 1.0)
-    b[:] = np.minimum(b, 1.0)
+        c = max(_largest(r), 1.0)
+        for i in range(r.size):
+            r[i], b[i] = r[i] / c, b[i] * c
+        c = min(max(_largest(b), 1.0), 1.0 / _largest(r))
+        for i in range(r.size):
+            r[i], b[i] = r[i] * c, b[i] / c
+    for i in range(r.size):
+        r[i], b[i] = min(r[i], 1.0), min(b[i], 1.0)
+
+
+@compiled
+def _largest(values: FloatArray) -> float:
+    """Return the largest of some values (numpy's takes a second and a half to compile)."""
+    largest = float(values[0])
+    for i in range(values.size):
+        largest = max(largest, values[i])
+    return largest
 
 
 class Observations(NamedTuple):
@@ -120,8 +129,8 @@ def backtrack(log: Observations, steps: Steps, shrinkage: Shrinkage, out: Instan
             lams[column] = log.known_lam if log.known_lam >= 0.0 else from_logit(there[2 * k])
             unpack(there, steps.r_in_logits[i], out.r[i], out.b[i])
             keep_within_bounds(out.r[i], out.b[i], lams[column], log.arms.size)
-            rs[:, column] = out.r[i]
-            bs[:, column] = out.b[i]
+            for arm in range(k):
+                rs[arm, column], bs[arm, column] = out.r[i, arm], out.b[i, arm]
         q = np.full(columns, log.q0)
         sweep_log_likelihoods(log.arms, log.rewards, rs, bs, lams, q, totals)
         swept += log.arms.size
@@ -139,8 +148,8 @@ def backtrack(log: Observations, steps: Steps, shrinkage: Shrinkage, out: Instan
                 waiting[n_left] = i
                 n_left += 1
             else:
-                out.r[i] = rs[:, found]
-                out.b[i] = bs[:, found]
+                for arm in range(k):
+                    out.r[i, arm], out.b[i, arm] = rs[arm, found], bs[arm, found]
                 out.lam[i] = lams[found]
                 out.state[i] = q[found]
         waiting = waiting[:n_left].copy()

@@ -15,7 +15,14 @@ import numpy as np
 
 from bdes_framework import FloatArray, IntArray, compiled, repeat_weights
 from bdes_policies.posterior.laplace import Draw
-from bdes_policies.posterior.lookahead import Lookahead, follow, interpolated_value, look_ahead
+from bdes_policies.posterior.lookahead import (
+    MAX_STEPS,
+    STATES,
+    Lookahead,
+    follow,
+    interpolated_value,
+    look_ahead,
+)
 
 ROUGH_STATES, ROUGH_STEPS = 32, 96
 """Of a plan that is only compared with others: half of the work where states are fast, a fifth
@@ -46,7 +53,7 @@ def plan_roughly(draw: Draw, state: float, left: int) -> CandidatePlan:
 
 def plan_finely(rough: CandidatePlan, left: int) -> CandidatePlan:
     """Return a plan for the same draw on a finer grid."""
-    value, plan = look_ahead(rough.draw, rough.state, left)
+    value, plan = look_ahead(rough.draw, rough.state, left, STATES, MAX_STEPS)
     return CandidatePlan(rough.draw, rough.state, value, Lookahead(*plan))
 
 

@@ -46,12 +46,14 @@ class Lookahead(NamedTuple):
 
 @compiled
 def look_ahead(
-    draw: Draw, q: float, left: int, states: int = STATES, max_steps: int = MAX_STEPS
+    draw: Draw, q: float, left: int, states: int, max_steps: int
 ) -> tuple[float, Lookahead]:
     """Return the value per round of the rounds left from state ``q``, and the plan."""
     r, b, lam = draw
     # The states that any arms lead to: plans of other arms may be compared, too.
-    low, high = min(q, b.min()), max(q, b.max())
+    low = high = q
+    for arm in range(b.size):
+        low, high = min(low, b[arm]), max(high, b[arm])
     arms = hull_of_arms(r, b)
     r, b = r[arms], b[arms]
     ahead = float(left)
@@ -100,7 +102,8 @@ def follow(found: Lookahead, q: float, arms: IntArray) -> None:
             if value > highest:
                 best, highest, after = k, value, following
         stop = min(arms.size, t + found.rounds)
-        arms[t:stop] = found.arms[best]
+        for at in range(t, stop):
+            arms[at] = found.arms[best]
         t, q, to_go = stop, after, to_go - 1
 
 

@@ -333,7 +333,9 @@ def _until_doubled(block: IntArray, plays: IntArray, fewest: int) -> int:
 
     A draw may be wrong about an arm that was hardly ever played.
     """
-    most = np.maximum(2 * plays, plays + fewest)
+    most = plays.copy()
+    for arm in range(plays.size):
+        most[arm] += max(plays[arm], fewest)
     for t in range(block.size):
         if plays[block[t]] >= most[block[t]]:
             return t

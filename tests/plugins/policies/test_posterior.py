@@ -15,7 +15,7 @@ from bdes_framework.experiment.arms import ArmsConfig, generate_arms
 from bdes_policies.posterior.deviates import CorrelatedDeviates
 from bdes_policies.posterior.information_gain import plan_roughly
 from bdes_policies.posterior.laplace import Draw, Posterior
-from bdes_policies.posterior.lookahead import follow, look_ahead
+from bdes_policies.posterior.lookahead import MAX_STEPS, STATES, follow, look_ahead
 from bdes_policies.posterior.modes import RatePrior
 from tests.support.noiseless import PLUGINS, array, build, click_bait, diagnostics_of, number, play
 
@@ -33,7 +33,7 @@ def drawn_instances(n: int, n_arms: int) -> list[Instance]:
 
 def followed(instance: Instance, rounds: int, left: int) -> tuple[float, IntArray]:
     draw = Draw(instance.r.copy(), instance.b.copy(), instance.lam)
-    value, plan = look_ahead(draw, instance.q0, left)
+    value, plan = look_ahead(draw, instance.q0, left, STATES, MAX_STEPS)
     arms = np.empty(rounds, dtype=np.int64)
     follow(plan, instance.q0, arms)
     return value, arms
@@ -67,7 +67,7 @@ def test_rough_plans_promise_nearly_the_same(left: int) -> None:
     for instance in drawn_instances(30, 4):
         draw, q = Draw(instance.r.copy(), instance.b.copy(), instance.lam), instance.q0
         rough = plan_roughly(draw, q, left).value
-        assert rough == pytest.approx(look_ahead(draw, q, left)[0], rel=0.005)
+        assert rough == pytest.approx(look_ahead(draw, q, left, STATES, MAX_STEPS)[0], rel=0.005)
 
 
 # -- estimates ------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ def kind_of(offered: Offered, drawn: Instance, arms: IntArray, horizon: int) -> 
 
     def promised(draw: Draw) -> float:
         state = Instance(draw.r, draw.b, draw.lam).state_after(arms)
-        return look_ahead(draw, state, horizon - arms.size)[0]
+        return look_ahead(draw, state, horizon - arms.size, STATES, MAX_STEPS)[0]
 
     def same(draw: Draw) -> bool:
         return bool((draw.b == drawn.b).all() and (draw.r == drawn.r).all())

@@ -16,7 +16,7 @@ from bdes_policies.posterior.information_gain import (
     plan_roughly,
 )
 from bdes_policies.posterior.laplace import Draw, Posterior
-from bdes_policies.posterior.lookahead import follow, look_ahead
+from bdes_policies.posterior.lookahead import MAX_STEPS, STATES, follow, look_ahead
 from bdes_policies.posterior.modes import RatePrior
 from tests.support.noiseless import PLUGINS, build, diagnostics_of, number, play
 
@@ -158,7 +158,7 @@ def best_value(instance: Instance, rounds: int) -> float:
         return PLUGINS.planner("certified", gap=1e-5).plan(instance, rounds).value
     # Slow states take planners long, and make for large differences: a careful plan is enough.
     draw = Draw(instance.r.copy(), instance.b.copy(), instance.lam)
-    return rounds * look_ahead(draw, instance.q0, rounds)[0]
+    return rounds * look_ahead(draw, instance.q0, rounds, STATES, MAX_STEPS)[0]
 
 
 def by_hand(draws: list[Draw], left: int, span: int) -> FloatArray:
