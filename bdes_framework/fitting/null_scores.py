@@ -284,8 +284,8 @@ def _sum_exposures(
         first = starts[user]
         end = starts[user + 1] if user + 1 < starts.size else groups.size
         weight = 0.0
-        exposures[:] = begins
-        average[:] = 0.0
+        for j in range(lanes):
+            exposures[j], average[j] = begins[j], 0.0
         for t in range(first, end):
             residual, mean, score = residuals[t], means[t], scores[clusters[t]]
             weight += mean

@@ -59,6 +59,15 @@ def plan_tables(
 
 
 @compiled
+def _range_of(q0: float, b: FloatArray) -> tuple[float, float]:
+    """Return the lowest and the highest state that users can be at (numpy's compile slowly)."""
+    low = high = q0
+    for k in range(b.size):
+        low, high = min(low, b[k]), max(high, b[k])
+    return low, high
+
+
+@compiled
 def _plan_table(
     all_r: FloatArray,
     all_b: FloatArray,
@@ -70,9 +79,7 @@ def _plan_table(
 ) -> None:
     hull = hull_of_arms(all_r, all_b)
     r, b = all_r[hull], all_b[hull]
-    low = high = q0
-    for k in range(b.size):
-        low, high = min(low, b[k]), max(high, b[k])
+    low, high = _range_of(q0, b)
     points = out.arms.shape[2]
     per_state = (points - 1) / (high - low) if high > low else 0.0
     out.low[i], out.per_state[i] = low, per_state
