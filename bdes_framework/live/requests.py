@@ -4,8 +4,7 @@ A request looks at everything before it changes anything: if it raises, nothing 
 and the others of the turn go on.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from attrs import define, field, frozen
