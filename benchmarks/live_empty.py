@@ -72,9 +72,7 @@ def main() -> None:
         return Response(ANSWER, media_type="application/json")
 
     app = Starlette(routes=[Route("/decide", decide, methods=["POST"])])
-    uvicorn.run(
-        app, port=port, log_level="warning", access_log=False, lifespan="off", ws="none"
-    )
+    uvicorn.run(app, port=port, log_level="warning", access_log=False, lifespan="off", ws="none")
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def simulate(
         names = ("regret", "regret_alone", "ratio")
         echo(json_text({**asdict(found), **{name: getattr(found, name) for name in names}}))
     else:
-        echo("\n".join(_lines(found)))
+        echo("\n".join(lines_of(found)))
     if found.missing:
         raise click.exceptions.Exit(1)
 
@@ -110,7 +110,7 @@ def _copied(folder: Path) -> Iterator[Path]:
         yield place
 
 
-def _lines(found: LiveSimulation) -> Iterator[str]:
+def lines_of(found: LiveSimulation) -> Iterator[str]:
     """Yield what was found, the answer first."""
     yield _answer(found)
     yield ""

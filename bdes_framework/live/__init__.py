@@ -6,5 +6,7 @@ from bdes_framework._internal.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from bdes_framework.live.client import Client as Client
+    from bdes_framework.live.serving import ServiceProcess as ServiceProcess
 
-__all__, __getattr__, __dir__ = lazy_names(__name__, {"client": "Client"})
+_HOMES = {"client": "Client", "serving": "ServiceProcess"}
+__all__, __getattr__, __dir__ = lazy_names(__name__, _HOMES)

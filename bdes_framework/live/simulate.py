@@ -99,7 +99,7 @@ class LiveSimulation:
 
 
 @define
-class _Played:
+class Played:
     """What happened so far."""
 
     visits: int = 0
@@ -165,8 +165,8 @@ def simulate_live(
         arms = _check_new(client, environment.n_arms)
         callers = stack.enter_context(ThreadPoolExecutor(connections))
         players = _Callers(client, callers, arms, connections)
-        played = _Played()
-        for visits in _visits(world, environment, players, played, stops=stops, rate=rate):
+        played = Played()
+        for visits in make_visits(world, environment, players, played, stops=stops, rate=rate):
             on_visits(visits)
             if service is not None and visits in stops:
                 played.down += service.restart(kill=visits in kills)
@@ -273,11 +273,11 @@ class _Callers:
                 )
 
 
-def _visits(
+def make_visits(
     world: World,
     environment: CrowdEnvironment,
     callers: Decides,
-    played: _Played,
+    played: Played,
     *,
     stops: Sequence[int] = (),
     rate: float | None = None,
@@ -316,7 +316,7 @@ def _until_pause(world: World, done: int, stops: Sequence[int]) -> int:
     return min(pauses + [stop for stop in stops if stop > done]) - done
 
 
-def _missing(client: Client, played: _Played) -> tuple[str, ...]:
+def _missing(client: Client, played: Played) -> tuple[str, ...]:
     """Return what was acknowledged and is not known: lines, none if all is there."""
     arms = client.arms()
     found = []
@@ -341,12 +341,12 @@ def _alone(world: World, setup: LiveSetup, visits: int) -> float:
     config = setup.config
     policy = setup.plugins.crowd_policy(setup.policy, config.problem, seed=config.seed)
     if config.floor:
-        policy = _WithFloor(policy, config.floor, len(config.arms), config.seed)
+        policy = WithFloor(policy, config.floor, len(config.arms), config.seed)
     found = simulate_crowd(world.environment(), policy, visits, feedback=world.feedback)
     return found.total_mean
 
 
-class _WithFloor:
+class WithFloor:
     """A crowd policy, but every arm is shown with at least some probability, as a service does."""
 
     def __init__(self, policy: CrowdPolicy, floor: float, n_arms: int, seed: int) -> None:

@@ -11,14 +11,14 @@ import pytest
 from attrs import evolve
 
 import bdes_framework as bdes
-from bdes_framework.cli.live_simulate import _lines
+from bdes_framework.cli.live_simulate import lines_of
 from bdes_framework.live.config import load_live
 from bdes_framework.live.serving import ServiceProcess
 from bdes_framework.live.simulate import (
     LiveSimulation,
-    _Played,
-    _visits,
-    _WithFloor,
+    Played,
+    WithFloor,
+    make_visits,
     simulate_live,
 )
 from bdes_framework.live.world import World, build_world, load_world
@@ -79,8 +79,8 @@ def test_loop_is_that_of_simulate_crowd(feedback: dict[str, Any], stops: list[in
     first, second = (
         world.plugins.crowd_policy("crowd-posterior", problem, seed=1) for _ in range(2)
     )
-    service, played = PolicyAsService(first), _Played()
-    pauses = list(_visits(world, world.environment(), service, played, stops=stops))
+    service, played = PolicyAsService(first), Played()
+    pauses = list(make_visits(world, world.environment(), service, played, stops=stops))
     trace = bdes.simulate_crowd(world.environment(), second, 2_000, feedback=world.feedback)
     assert played.earned == pytest.approx(trace.total_mean, rel=1e-12)
     assert (played.visits, played.users) == (trace.visits, trace.n_users)
@@ -97,7 +97,7 @@ def test_floor_shows_each_arm_as_often() -> None:
     assert isinstance(plain, bdes.ChoosesApart)
     n = 4_000
     users = np.zeros(n, dtype=np.int64)
-    shown = _WithFloor(policy, 0.1, 3, 1).ask(users)
+    shown = WithFloor(policy, 0.1, 3, 1).ask(users)
     others = 0
     for i in range(n):
         others += int(plain.choose(users[:1])[0] != shown[i])
@@ -199,13 +199,13 @@ def test_what_got_lost_is_the_answer() -> None:
         missing=("shown: 100 were acknowledged, and the service knows 99",),
     )
     assert (lost.regret, lost.regret_alone, lost.ratio) == (10.0, 8.0, 1.25)
-    lines = list(_lines(lost))
+    lines = list(lines_of(lost))
     assert lines[0].startswith("NOT all that was acknowledged is known: shown: 100")
     assert "are known to the service" not in lines[-1]
-    found = list(_lines(evolve(lost, missing=())))
+    found = list(lines_of(evolve(lost, missing=())))
     assert found[0].startswith("the service loses 20.00 % of what the best decision table earns")
     assert "1.25 times as much as the same policy" in found[0]
-    assert "no benchmark" in next(_lines(evolve(lost, missing=(), best=None)))
+    assert "no benchmark" in next(lines_of(evolve(lost, missing=(), best=None)))
 
 
 def test_the_shop_is_a_learner_and_its_world() -> None:

@@ -67,7 +67,11 @@ def lifted(mean: float, low: float, high: float) -> list[dict[str, Any]]:
         ({"decisions": 0}, [], "Healthy, and waiting for the first decision."),
         ({}, [], "Healthy and learning, from 900 rewards so far."),
         ({"is_learning": False}, [], "Healthy; learning runs elsewhere, from 900 rewards so far."),
-        ({}, lifted(0.2, 0.1, 0.3), "table earns 20.0 % more than the best fixed arm, essay (95 %: +10.0"),
+        (
+            {},
+            lifted(0.2, 0.1, 0.3),
+            "earns 20.0 % more than the best fixed arm, essay (95 %: +10.0",
+        ),
         ({}, lifted(0.1, -0.1, 0.3), "is not clear yet (95 %: −10.0 to +30.0 %; 900 rewards)"),
         ({}, lifted(-0.2, -0.3, -0.1), "essay earns 20.0 % more than its decision table"),
     ],
@@ -142,10 +146,15 @@ def test_starting_and_failing_are_said() -> None:
     class Broken:
         is_ready = True
         config = IDLE
+        error: Exception = bdes.JournalError("the disk is full", is_passing=True)
 
         def status(self) -> LiveStatus:
-            raise bdes.JournalError("the disk is full", is_passing=True)
+            raise self.error
 
-    found = json.loads(ConsoleReader(Broken)())  # type: ignore[arg-type]
+    broken = Broken()
+    read = ConsoleReader(lambda: broken)  # type: ignore[arg-type, return-value]
+    found = json.loads(read())
     assert found["headline"] == "Not healthy: the disk is full"
     assert not found["is_healthy"]
+    broken.error = ZeroDivisionError("of somebody's policy")
+    assert json.loads(read())["headline"] == "Not healthy: ZeroDivisionError: of somebody's policy"
