@@ -648,7 +648,13 @@ class JournalTurn(Protocol):
         """How many events there are, without those appended in this turn."""
 
     def append(self, events: Sequence[Event]) -> None:
-        """Add events. All of a turn become durable together when it ends without an error."""
+        """Add events. All of a turn become durable together when it ends without an error.
+
+        Raises InvalidValueError, now or when the turn ends, for an event that does not follow from
+        those before: whose number is not the next, of a user, arm or decision that is not there, a
+        second reward of a decision, a name that another user has. Two who think that it is their
+        turn cannot both be right.
+        """
 
 
 @runtime_checkable
@@ -681,6 +687,7 @@ class Journal(Protocol):
         """Wait for the turn to append; at its end all that was appended is durable.
 
         If the block raises, nothing of the turn is kept. If the end raises, nothing is either.
+        What is read inside is what was there when the turn began.
         """
 
     def count(self) -> int:

@@ -47,6 +47,7 @@ from bdes_framework.fitting.parametrisation import RatePrediction
 from bdes_framework.fitting.readers import read_log
 from bdes_framework.fitting.result import ARM_HEADINGS
 from bdes_framework.fitting.rows import BadRows, Columns
+from bdes_framework.live.export import is_journal, journal_log, opened_journal
 from bdes_framework.model.instance import as_rate, as_state
 from bdes_framework.planning.advice import Advice, advise
 from bdes_framework.planning.verdict import Verdict, check_permutations, judge
@@ -124,7 +125,8 @@ def fit(
     strict: bool,
     **others: Any,
 ) -> None:
-    """Say what LOG tells: a file or folder of pulls, a database, or - for a pipe.
+    """Say what LOG tells: a file or folder of pulls, a database, a live learner's folder or
+    journal, or - for a pipe.
 
     In this order: does what is shown matter, does the model describe it, what are lam, r and b,
     and, with --plan, what is a plan worth. One row per pull, in any order. CSV, Parquet, DuckDB,
@@ -138,8 +140,8 @@ def fit(
     unused, bad = list[str](), list[BadRows]()
     with signals_stop(), progress() as shown:
         shown.begin("reading", 100)
-        rows = read_log(
-            sys.stdin.buffer if log == "-" else log,
+        rows = _read(
+            log,
             named,
             partial(_advance, shown),
             unused.extend,
@@ -185,6 +187,18 @@ def fit(
 
 def _advance(shown: Progress, done: float) -> None:
     shown.advance(round(100 * done))
+
+
+def _read(log: str, named: Columns, *progress: Callable[..., None], **options: Any) -> Log:
+    """Read a log from where it is, or from a journal, where everybody knows what is what."""
+    if options["query"] is not None or not is_journal(log):
+        return read_log(sys.stdin.buffer if log == "-" else log, named, *progress, **options)
+    if named != Columns():
+        raise click.UsageError(
+            "a journal knows its users, their order and propensities: name no columns"
+        )
+    with opened_journal(log) as journal:
+        return journal_log(journal)
 
 
 def _check_files(log: str, out: Path | None, page: Path | None, *, overwrite: bool) -> None:

@@ -25,7 +25,7 @@ MAX_ARMS = 1_000
 MAX_NAME = 64
 """Characters of an arm's name, or of the learner's."""
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
-_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?(s|min|h|d)")
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?(s|min|h|d)", re.ASCII)
 
 
 @frozen

@@ -1,16 +1,25 @@
 """Decisions of a journal as a log: a row each, as ``bdes fit`` reads it."""
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from attrs import define, field
 
 from bdes_framework._internal.arrays import FloatArray
+from bdes_framework.fitting.log import Log
 from bdes_framework.interfaces import Journal
+from bdes_framework.live.config import FILE, load_live
 from bdes_framework.model.events import ArmAdded, Decided, Rewarded, WindowsClosed
+from bdes_framework.plugin.load import load_plugins
 
 COLUMNS = ("user", "time", "arm", "reward", "propensity")
+
+_SQLITE, _OURS = b"SQLite format 3\0", b"bdes"
+"""How a file of the journal ``sqlite`` begins, and what it has at byte 68."""
 
 
 class LogRow(NamedTuple):
@@ -64,3 +73,51 @@ def log_rows(journal: Journal) -> Iterator[LogRow]:
             value = float(rewards.values[event.number])
             known = None if np.isnan(value) else value
             yield LogRow(event.user, event.time, names[event.arm], known, event.probability)
+
+
+def journal_log(journal: Journal) -> Log:
+    """Return all decisions of an open journal as a log, a sequence for each user."""
+    users, rewards, propensities = array("q"), array("d"), array("d")
+    arms, numbers = array("i"), dict[str, int]()
+    for row in log_rows(journal):
+        users.append(row.user)
+        arms.append(numbers.setdefault(row.arm, len(numbers)))
+        rewards.append(np.nan if row.reward is None else row.reward)
+        propensities.append(row.propensity)
+    order = np.argsort(np.array(users), kind="stable")  # users as they came, visits in order
+    return Log.of_users(
+        np.array(users)[order],
+        np.array(arms)[order],
+        np.array(rewards)[order],
+        numbers,
+        np.array(propensities)[order],
+    )
+
+
+def is_journal(place: str) -> bool:
+    """Return whether this is a live learner's folder, or the file of a journal in SQLite."""
+    path = Path(place)
+    try:
+        if path.is_dir():
+            return (path / FILE).is_file()
+        if not path.is_file():  # a pipe would lose what is read here
+            return False
+        with path.open("rb") as file:
+            start = file.read(72)
+    except (OSError, ValueError):  # ValueError: a NUL character in the path
+        return False
+    return start.startswith(_SQLITE) and start.endswith(_OURS)
+
+
+@contextmanager
+def opened_journal(place: str) -> Generator[Journal]:
+    """Open the journal of a live learner's folder, or in a file, to read it."""
+    path = Path(place)
+    if path.is_dir():
+        setup = load_live(path)
+        journal = setup.plugins.journal(setup.journal)
+    else:
+        journal = load_plugins().journal("sqlite", file=path)
+    with closing(journal):
+        journal.open()
+        yield journal

@@ -62,6 +62,8 @@ class Follower:
                     self._tell_decisions()
                     self._decisions += settled.tolist()
                     self._rewards += [event.default] * settled.size
+                if not isinstance(self.player, DeciderPlayer):  # which is shown visits again
+                    self.tally.visits.forget_before(event.before)
             case ArmAdded() | ArmRetired() | ModelMade():
                 self._tell_decisions()
                 self._tell_rewards()

@@ -30,6 +30,8 @@ from bdes_framework.model.events import ModelMade
 _PAUSE = 0.05
 """Seconds between two looks at what is new."""
 _RETRY = 1.0
+_LONGEST_PAUSE = 60.0
+"""To begin again, all events are read: what goes wrong every time is not tried every second."""
 _NICENESS = 10
 _PATIENCE = 5.0
 """Seconds that a model being made is waited for at the end."""
@@ -109,9 +111,11 @@ class LearnerThread:
         if sys.platform == "linux":
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+        pause = _RETRY
         while not self._closing.is_set():
             try:
                 self._serve()
+                pause = _RETRY
             except JournalError as error:
                 self.trouble = str(error)
             except BdesError as error:
@@ -119,7 +123,8 @@ class LearnerThread:
             except Exception as error:
                 self.trouble = error_text(ContractError(f"the policy raised {error_text(error)}"))
             self.is_learner = False
-            self._closing.wait(_RETRY)
+            self._closing.wait(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _serve(self) -> None:
         """Learn until something goes wrong, or another process has published a model."""

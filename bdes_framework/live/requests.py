@@ -4,8 +4,7 @@ A request looks at everything before it changes anything: if it raises, nothing 
 and the others of the turn go on.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from attrs import define, field, frozen
@@ -56,22 +55,26 @@ class OpenTurn:
     def add(self, event: Event) -> None:
         """Let an event happen."""
         self.events.append(event)
-        with _no_refusal():
+        try:
             self.follower.follow((event,))
+        except _REFUSALS as error:
+            raise _unforeseen(error) from error
 
     def choose(self, user: int) -> int:
         """Return the arm that the policy wants to show."""
-        with _no_refusal():
+        try:
             return self.player.choose(user)
+        except _REFUSALS as error:
+            raise _unforeseen(error) from error
 
 
-@contextmanager
-def _no_refusal() -> Iterator[None]:
-    """Turn what a policy refuses into an error of its own: what is asked of it was checked."""
-    try:
-        yield
-    except (InvalidValueError, UnknownNameError, ContradictionError) as error:
-        raise ContractError(f"the policy refused what happened: {error}") from error
+_REFUSALS = (InvalidValueError, UnknownNameError, ContradictionError)
+"""What a request raises that is wrong itself; the others of its turn go on."""
+
+
+def _unforeseen(error: Exception) -> ContractError:
+    """Return the error that ends a turn: what is asked of a policy was checked before."""
+    return ContractError(f"the policy refused what happened: {error}")
 
 
 class _Plain:

@@ -125,9 +125,9 @@ class RecentVisits:
         return self._users[at].astype(np.int64), self._arms[at].astype(np.int64)
 
     def forget_before(self, decision: int) -> None:
-        """Let go of older decisions."""
+        """Let go of older decisions, as soon as they are most of what is kept."""
         gone = decision - self.first
-        if gone > 0:
+        if 2 * gone > self.size:
             at = slice(gone, self.size)
             room = max(1024, self.size - gone)
             self._users, self._arms = (

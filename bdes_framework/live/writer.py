@@ -148,7 +148,10 @@ class Writer:
             self._opened.set_exception(error)
             return
         self._opened.set_result(None)
-        warm_up(self.new_policy())
+        try:
+            warm_up(self.new_policy())
+        except Exception as error:  # those who wait for a decision are told the same
+            self.trouble = f"the policy raised {error_text(error)}"
         self._check_ready()
         while (waiting := self._gather()) is not None:
             self._handle(waiting)
@@ -238,7 +241,6 @@ class Writer:
             results = self._do(self._state, todo) if todo else []
             self.trouble = None
         except BaseException as error:
-            self._state = None
             failure = error
             if isinstance(error, JournalError):
                 self.trouble = str(error)
@@ -258,7 +260,9 @@ class Writer:
     def _catch_up(self, state: State) -> None:
         """Read what other processes appended."""
         if self._journal.count() > state.tally.n_events:
+            self._state = None  # until all was read
             state.follower.follow(self._journal.read(state.tally.n_events))
+            self._state = state
             self.news.set()
 
     def _now_possible(self, waiting: list[Waiting]) -> list[Waiting]:
@@ -278,6 +282,7 @@ class Writer:
         """Do requests in one turn; return each with its result, and whether that is an error."""
         results: list[tuple[Waiting, Any, bool]] = []
         with self._journal.turn() as turn:
+            self._state = None  # until the turn has ended well
             if turn.n_events > state.tally.n_events:
                 state.follower.follow(self._journal.read(state.tally.n_events, turn.n_events))
             opened = self._open_turn(state, [cast(AnyRequest, one.request) for one in todo])
@@ -288,6 +293,7 @@ class Writer:
                     results.append((one, error, True))
             if opened.events:
                 turn.append(opened.events)
+        self._state = state
         if opened.events:
             self.news.set()
         return results

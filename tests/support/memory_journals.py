@@ -1,6 +1,5 @@
 """A local plugin with a journal in memory, which outlives the objects that open it."""
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from bdes_framework import (
     UserForgotten,
     hookimpl,
 )
+from tests.support.memory_stores import STORES, Store
 
 BDES_API_VERSION = 1
 
@@ -33,23 +33,6 @@ class MemoryJournalConfig:
     """
 
     file: Path = Path("memory")
-
-
-class Store:
-    """What a journal keeps, for all objects that open it."""
-
-    def __init__(self) -> None:
-        self.header: str | None = None
-        self.events: list[Event] = []
-        self.turn = threading.RLock()
-        self.claims: dict[str, object] = {}
-        self.users: dict[str, int] = {}
-        self.decisions: list[tuple[Decided, Rewarded | None]] = []
-        self.fails = False
-        """Whether the end of a turn raises."""
-
-
-STORES: dict[Path, Store] = {}
 
 
 class MemoryJournal:
