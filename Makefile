@@ -133,6 +133,7 @@ bench-peers: install
 
 figures: install
 	$(BIN)/python -m docs.figures
+	$(BIN)/python -m docs.console_picture
 
 clean:
 	rm -rf .venv .venv-floors .venv-peers .coverage* build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

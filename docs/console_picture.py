@@ -31,7 +31,7 @@ def main() -> None:
         shutil.copytree(SHOP, folder, ignore=shutil.ignore_patterns("*.sqlite*"))
         setup = load_live(folder)
         world = load_world(folder / "world.toml", setup.plugins)
-        few = evolve(world, config=evolve(world.config, visits=VISITS, restarts=(), kills=()))
+        few = evolve(world, config=evolve(world.config, visits=VISITS))
         with ServiceProcess(folder) as service, browser(Path(made) / "profile") as window:
             simulate_live(few, setup, url=service.address, compare=False)
             window.open(service.address, width=WIDTH)

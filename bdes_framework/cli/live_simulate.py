@@ -22,6 +22,10 @@ _MOST_CONNECTIONS = 64
 _WORLD_HELP = f"The users; {worlds.FILE} in FOLDER by default."
 _NEW_HELP = "In a copy of FOLDER that is removed at the end: its own journal is left alone."
 _URL_HELP = "Where FOLDER is served already; by default it is served on a free port of loopback."
+_RESTART_HELP = "After so many visits, ask the service to stop, and start it again."
+_KILL_HELP = "After so many visits, kill the service, and start it again."
+_VISIT = click.IntRange(min=1)
+_RATE = click.FloatRange(min=0, max=1e6, min_open=True)
 _COMPARE_HELP = "Whether to play the same policy in simulate_crowd too."
 
 
@@ -37,6 +41,9 @@ _COMPARE_HELP = "Whether to play the same policy in simulate_crowd too."
     show_default=True,
     help="How many requests are made at once.",
 )
+@click.option("--restart", "restarts", type=_VISIT, multiple=True, help=_RESTART_HELP)
+@click.option("--kill", "kills", type=_VISIT, multiple=True, help=_KILL_HELP)
+@click.option("--rate", type=_RATE, help="At most so many decisions a second.")
 @click.option("--compare/--no-compare", default=True, help=_COMPARE_HELP)
 @AS_JSON
 def simulate(
@@ -45,6 +52,9 @@ def simulate(
     is_new: bool,
     url: str | None,
     connections: int,
+    restarts: tuple[int, ...],
+    kills: tuple[int, ...],
+    rate: float | None,
     compare: bool,
     as_json: bool,
 ) -> None:
@@ -67,6 +77,9 @@ def simulate(
                 setup,
                 url=url,
                 connections=connections,
+                restarts=restarts,
+                kills=kills,
+                rate=rate,
                 compare=compare,
                 on_visits=told.advance,
             )

@@ -118,6 +118,9 @@ def simulate_live(
     *,
     url: str | None = None,
     connections: int = 4,
+    restarts: Sequence[int] = (),
+    kills: Sequence[int] = (),
+    rate: float | None = None,
     compare: bool = True,
     on_visits: Callable[[int], None] = lambda visits: None,
 ) -> LiveSimulation:
@@ -133,6 +136,12 @@ def simulate_live(
         Where it is served already; by default it is served for as long as this takes.
     connections : int
         How many requests are made at once.
+    restarts : Sequence[int]
+        After so many visits the service is asked to stop (SIGTERM), and started again.
+    kills : Sequence[int]
+        After so many visits it is killed (SIGKILL), and started again.
+    rate : float | None
+        At most so many decisions a second; by default as many as the service makes.
     compare : bool
         Whether to play the same policy in :func:`simulate_crowd` too.
     on_visits : Callable[[int], None]
@@ -143,7 +152,8 @@ def simulate_live(
     InvalidValueError
         If world and learner do not fit together, or the learner has served before.
     """
-    _check(world, setup, url)
+    stops = sorted({*restarts, *kills})
+    _check(world, setup, stops, url)
     environment = world.environment()
     token = setup.config.serve.token(setup.folder)
     with ExitStack() as stack:
@@ -156,10 +166,10 @@ def simulate_live(
         callers = stack.enter_context(ThreadPoolExecutor(connections))
         players = _Callers(client, callers, arms, connections)
         played = _Played()
-        for visits in _visits(world, environment, players, played):
+        for visits in _visits(world, environment, players, played, stops=stops, rate=rate):
             on_visits(visits)
-            if service is not None and visits in world.stops:
-                played.down += service.restart(kill=visits in world.config.kills)
+            if service is not None and visits in stops:
+                played.down += service.restart(kill=visits in kills)
         missing = _missing(client, played)
     best, alone = _best(world, played.visits), None
     if compare:
@@ -173,20 +183,26 @@ def simulate_live(
         rewards=played.told,
         lost=played.lost,
         models=played.model + 1,
-        restarts=sum(stop <= played.visits for stop in world.config.restarts),
-        kills=sum(stop <= played.visits for stop in world.config.kills),
+        restarts=sum(stop <= played.visits for stop in restarts),
+        kills=sum(stop <= played.visits for stop in kills),
         seconds=played.seconds,
         down=played.down,
         missing=missing,
     )
 
 
-def _check(world: World, setup: LiveSetup, url: str | None) -> None:
-    if url is not None and world.stops:
+def _check(world: World, setup: LiveSetup, stops: Sequence[int], url: str | None) -> None:
+    if url is not None and stops:
         raise InvalidValueError(
-            f"{world.source}: restarts and kills are for a service that is started here, not for"
+            "only a service that is started here can be stopped and started again, not that at"
             f" {quoted(url)}"
         )
+    for stop in stops:
+        if not 0 < stop < world.config.visits:
+            raise InvalidValueError(
+                f"the service can be stopped after 1 to {world.config.visits - 1:,} visits, before"
+                f" the last one; got {stop:,}"
+            )
     n_arms, named = world.environment().n_arms, len(setup.config.arms)
     if n_arms != named:
         raise InvalidValueError(
@@ -258,14 +274,20 @@ class _Callers:
 
 
 def _visits(
-    world: World, environment: CrowdEnvironment, callers: Decides, played: _Played
+    world: World,
+    environment: CrowdEnvironment,
+    callers: Decides,
+    played: _Played,
+    *,
+    stops: Sequence[int] = (),
+    rate: float | None = None,
 ) -> Iterator[int]:
     """Make the visits, block by block; yield how many are made after each."""
     mailbox, rules = Mailbox(world.feedback), world.config.feedback
     ids: list[str] = []
     while played.visits < world.config.visits:
         begin = time.monotonic()
-        users = environment.arrivals(_until_pause(world, played.visits))
+        users = environment.arrivals(_until_pause(world, played.visits, stops))
         if users.size == 0:
             return
         named, arms, model = callers.decide(users)
@@ -281,17 +303,17 @@ def _visits(
             known = [ids[visit] for visit in visits.tolist()]
             callers.reward(list(zip(known, rewards.tolist(), strict=True)))
             played.told += visits.size
-        if world.config.rate is not None:
-            time.sleep(max(begin + users.size / world.config.rate - time.monotonic(), 0.0))
+        if rate is not None:
+            time.sleep(max(begin + users.size / rate - time.monotonic(), 0.0))
         played.seconds += time.monotonic() - begin
         yield played.visits
 
 
-def _until_pause(world: World, done: int) -> int:
+def _until_pause(world: World, done: int, stops: Sequence[int]) -> int:
     """Return how many visits are made until rewards are told, or the service is stopped."""
     every = world.config.feedback.every
     pauses = [world.config.visits, done - done % every + every]
-    return min(pauses + [stop for stop in world.stops if stop > done]) - done
+    return min(pauses + [stop for stop in stops if stop > done]) - done
 
 
 def _missing(client: Client, played: _Played) -> tuple[str, ...]:

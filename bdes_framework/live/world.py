@@ -33,21 +33,12 @@ class WorldConfig:
     feedback : table
         When the service is told rewards: ``every``, ``delay``, ``delays``, ``lost``, as in an
         experiment.
-    restarts : list[int]
-        After so many visits the service is asked to stop (SIGTERM), and started again.
-    kills : list[int]
-        After so many visits it is killed (SIGKILL), and started again.
-    rate : float | None
-        At most so many decisions a second; by default as many as the service makes.
     """
 
     users: CrowdEnvironmentRef
     visits: int
     seed: int = 1
     feedback: FeedbackConfig = field(factory=FeedbackConfig)
-    restarts: tuple[int, ...] = ()
-    kills: tuple[int, ...] = ()
-    rate: float | None = None
 
 
 @frozen(eq=False)
@@ -69,11 +60,6 @@ class World:
         rules = self.config.feedback
         seed = branch(branch(self.config.seed, "replication", 0), "feedback")
         return Feedback(rules.every, rules.delay, rules.delays, rules.lost, seed=seed)
-
-    @property
-    def stops(self) -> list[int]:
-        """After how many visits the service is stopped or killed."""
-        return sorted({*self.config.restarts, *self.config.kills})
 
     def with_seed(self, seed: int) -> "World":
         """Return the same world with other random numbers."""
@@ -107,11 +93,4 @@ def _value_mistakes(config: WorldConfig) -> "list[Mistake]":
         found.append(Mistake("visits", f"expected 1 to {MAX_VISITS:,}, got {config.visits:,}"))
     if not 0 <= config.seed < N_SEEDS:
         found.append(Mistake("seed", f"expected an integer from 0 to 2^128 - 1, got {config.seed}"))
-    if config.rate is not None and not config.rate > 0:
-        found.append(Mistake("rate", f"expected a number above 0, got {config.rate}"))
-    for name in ("restarts", "kills"):
-        for i, visit in enumerate(getattr(config, name)):
-            if not 0 < visit < config.visits:
-                allowed = f"expected 1 to {config.visits - 1:,}, before the last visit"
-                found.append(Mistake(f"{name}[{i}]", f"{allowed}, got {visit:,}"))
     return found

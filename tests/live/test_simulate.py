@@ -1,19 +1,31 @@
 """Simulated users of a live service: the loop is that of simulate_crowd; HTTP loses nothing."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 import bdes_framework as bdes
-from bdes_framework.live.simulate import _Played, _visits, _WithFloor
-from bdes_framework.live.world import World, build_world
-from tests.support.command import bdes_process
+from bdes_framework.cli.live_simulate import _lines
+from bdes_framework.live.config import load_live
+from bdes_framework.live.serving import ServiceProcess
+from bdes_framework.live.simulate import (
+    LiveSimulation,
+    _Played,
+    _visits,
+    _WithFloor,
+    simulate_live,
+)
+from bdes_framework.live.world import World, build_world, load_world
+from tests.support import REPOSITORY
+from tests.support.command import bdes_process, fails
 
-SHOP = Path(__file__).parents[2] / "examples" / "live" / "shop"
+SHOP = REPOSITORY / "examples" / "live" / "shop"
 USERS = {
     "use": "crowd",
     "r": [0.9, 0.5, 0.3],
@@ -60,20 +72,20 @@ class PolicyAsService:
     "feedback",
     [{}, {"every": 7, "delay": 30, "lost": 0.2}, {"delay": 50, "delays": "geometric"}],
 )
-@pytest.mark.parametrize("stops", [{}, {"restarts": [1, 450], "kills": [450, 999, 1500]}])
-def test_loop_is_that_of_simulate_crowd(feedback: dict[str, Any], stops: dict[str, Any]) -> None:
-    world = a_world(feedback=feedback, visits=2_000, **stops)
+@pytest.mark.parametrize("stops", [[], [1, 450, 999, 1500]])
+def test_loop_is_that_of_simulate_crowd(feedback: dict[str, Any], stops: list[int]) -> None:
+    world = a_world(feedback=feedback, visits=2_000)
     problem = bdes.CrowdProblem(3, 2_000)
     first, second = (
         world.plugins.crowd_policy("crowd-posterior", problem, seed=1) for _ in range(2)
     )
     service, played = PolicyAsService(first), _Played()
-    pauses = list(_visits(world, world.environment(), service, played))
+    pauses = list(_visits(world, world.environment(), service, played, stops=stops))
     trace = bdes.simulate_crowd(world.environment(), second, 2_000, feedback=world.feedback)
     assert played.earned == pytest.approx(trace.total_mean, rel=1e-12)
     assert (played.visits, played.users) == (trace.visits, trace.n_users)
     assert played.told == trace.told == len(service.told) == len(set(service.told))
-    assert {*pauses} >= {stop for stops_ in stops.values() for stop in stops_}
+    assert {*pauses} >= {*stops}
     assert pauses[-1] == 2_000
 
 
@@ -97,9 +109,7 @@ def test_floor_shows_each_arm_as_often() -> None:
     ("changes", "words"),
     [
         ({"visits": 0}, "visits: expected 1 to"),
-        ({"restarts": [4_000]}, "restarts[0]: expected 1 to 3,999"),
-        ({"kills": [5, 0]}, "kills[1]"),
-        ({"rate": 0.0}, "rate: expected a number above 0"),
+        ({"seed": -1}, "seed: expected an integer from 0"),
         ({"feedback": {"lost": 2}}, "lost"),
         ({"visit": 3}, "Did you mean 'visits'"),
         ({"users": {"use": "crowds"}}, "Did you mean 'crowd'"),
@@ -123,18 +133,14 @@ def a_folder(place: Path, world: str = "", live: str = LIVE) -> Path:
 
 
 def test_service_learns_through_restarts_and_losses(tmp_path: Path) -> None:
-    stops = "restarts = [2_050]\nfeedback = {delay = 100, delays = 'geometric', lost = 0.1}"
-    folder = a_folder(tmp_path, stops)
-    done = bdes_process("live", "simulate", str(folder), "--json")
+    late = "feedback = {delay = 100, delays = 'geometric', lost = 0.1}"
+    folder = a_folder(tmp_path, late)
+    done = bdes_process("live", "simulate", str(folder), "--restart", "2050", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["missing"] == []
-    assert (found["visits"], found["users"], found["restarts"], found["kills"]) == (
-        4_000,
-        200,
-        1,
-        1,
-    )
+    counts = [found[name] for name in ("visits", "users", "restarts", "kills")]
+    assert counts == [4_000, 200, 1, 0]
     assert found["rewards"] + found["lost"] < 4_000 < found["rewards"] + found["lost"] + 300
     assert 300 < found["lost"] < 500
     assert found["models"] > 5
@@ -146,3 +152,83 @@ def test_service_learns_through_restarts_and_losses(tmp_path: Path) -> None:
     again = bdes_process("live", "simulate", str(folder))
     assert again.returncode == 2
     assert "made 4,000 decisions before" in again.stderr
+
+
+def test_another_process_may_serve_it(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path)
+    setup = load_live(folder)
+    with ServiceProcess(folder) as service:
+        world = a_world(visits=300)
+        found = simulate_live(world, setup, url=service.address, rate=400.0, compare=False)
+        assert found.visits == 300
+        assert found.seconds > 0.7, "more decisions a second than the file allows"
+        assert found.missing == ()
+        assert (found.alone, found.ratio) == (None, None)
+        assert service.pid
+        with pytest.raises(bdes.InvalidValueError, match="made 300 decisions before"):
+            simulate_live(world, setup, url=service.address)
+    with pytest.raises(bdes.InvalidValueError, match="only a service that is started here"):
+        simulate_live(world, setup, url=service.address, kills=[5])
+    with pytest.raises(bdes.InvalidValueError, match=r"after 1 to 299 visits, .* got 300"):
+        simulate_live(world, setup, restarts=[300])
+
+
+def test_wrong_requests_are_explained(tmp_path: Path) -> None:
+    four = LIVE.replace('"essay"', '"essay", "more"')
+    folder = a_folder(tmp_path, live=four)
+    assert "world.toml has 3 arms, and live.toml names 4" in fails("live", "simulate", str(folder))
+    assert "give one" in fails("live", "simulate", str(folder), "--new", "--url", "http://x")
+    (folder / "world.toml").unlink()
+    assert "world.toml" in fails("live", "simulate", str(folder))
+
+
+def test_what_got_lost_is_the_answer() -> None:
+    lost = LiveSimulation(
+        visits=100,
+        users=10,
+        earned=40.0,
+        best=50.0,
+        alone=42.0,
+        rewards=90,
+        lost=5,
+        models=3,
+        restarts=0,
+        kills=1,
+        seconds=2.0,
+        down=1.5,
+        missing=("shown: 100 were acknowledged, and the service knows 99",),
+    )
+    assert (lost.regret, lost.regret_alone, lost.ratio) == (10.0, 8.0, 1.25)
+    lines = list(_lines(lost))
+    assert lines[0].startswith("NOT all that was acknowledged is known: shown: 100")
+    assert "are known to the service" not in lines[-1]
+    found = list(_lines(evolve(lost, missing=())))
+    assert found[0].startswith("the service loses 20.00 % of what the best decision table earns")
+    assert "1.25 times as much as the same policy" in found[0]
+    assert "no benchmark" in next(_lines(evolve(lost, missing=(), best=None)))
+
+
+def test_the_shop_is_a_learner_and_its_world() -> None:
+    setup = load_live(SHOP)
+    world = load_world(SHOP / "world.toml", setup.plugins)
+    assert world.environment().n_arms == len(setup.config.arms)
+    assert world.config.visits == 100_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_service_loses_little_beside_simulate_crowd(tmp_path: Path) -> None:
+    """2,000 users, 50 visits, delays, a tenth lost, two restarts."""
+    found = []
+    for seed in (1, 2, 3):
+        folder = tmp_path / str(seed)
+        shutil.copytree(SHOP, folder, ignore=shutil.ignore_patterns("*.sqlite*"))
+        text = (folder / "live.toml").read_text().replace("seed = 1", f"seed = {seed}")
+        (folder / "live.toml").write_text(text)
+        setup = load_live(folder)
+        world = load_world(folder / "world.toml", setup.plugins).with_seed(seed)
+        found.append(simulate_live(world, setup, connections=8, restarts=[30_000], kills=[60_000]))
+    assert all(one.missing == () for one in found)
+    assert all((one.restarts, one.kills, one.users) == (1, 1, 2_000) for one in found)
+    lost = sum(one.regret or 0.0 for one in found)
+    assert lost < 1.15 * sum(one.regret_alone or 0.0 for one in found)

@@ -138,21 +138,12 @@ def headline(status: "LiveStatus", lifts: Sequence[dict[str, Any]]) -> str:
         return f"{begin}, from {rewards} so far."
     over = lifts[0]["over"]
     mean, low, high = (100 * part for part in lifts[0]["interval"])
-    said = f"{low:+.1f} to {high:+.1f} %".replace("-", "−")
+    sure = f"95 %: {low:+.1f} to {high:+.1f} %; {rewards}".replace("-", "−")
     if low > 0:
-        return (
-            f"{begin}: what is shown earns {mean:.1f} % more than {over}; with 95 % probability"
-            f" {said}, after {rewards}."
-        )
+        return f"{begin}: its decision table earns {mean:.1f} % more than {over} ({sure})."
     if high < 0:
-        return (
-            f"{begin}: {over} earns {-mean:.1f} % more than what is shown; with 95 % probability"
-            f" {said}, after {rewards}."
-        )
-    return (
-        f"{begin}: whether what is shown earns more than {over} is not clear yet; with 95 %"
-        f" probability {said}, after {rewards}."
-    )
+        return f"{begin}: {over} earns {-mean:.1f} % more than its decision table ({sure})."
+    return f"{begin}: whether its decision table earns more than {over} is not clear yet ({sure})."
 
 
 def lifts_of(lift: Lift) -> list[dict[str, Any]]:

@@ -67,9 +67,13 @@ def lifted(mean: float, low: float, high: float) -> list[dict[str, Any]]:
         ({"decisions": 0}, [], "Healthy, and waiting for the first decision."),
         ({}, [], "Healthy and learning, from 900 rewards so far."),
         ({"is_learning": False}, [], "Healthy; learning runs elsewhere, from 900 rewards so far."),
-        ({}, lifted(0.2, 0.1, 0.3), "earns 20.0 % more than the best fixed arm, essay; with 95 %"),
-        ({}, lifted(0.1, -0.1, 0.3), "is not clear yet; with 95 % probability −10.0 to +30.0 %"),
-        ({}, lifted(-0.2, -0.3, -0.1), "essay earns 20.0 % more than what is shown"),
+        (
+            {},
+            lifted(0.2, 0.1, 0.3),
+            "earns 20.0 % more than the best fixed arm, essay (95 %: +10.0",
+        ),
+        ({}, lifted(0.1, -0.1, 0.3), "is not clear yet (95 %: −10.0 to +30.0 %; 900 rewards)"),
+        ({}, lifted(-0.2, -0.3, -0.1), "essay earns 20.0 % more than its decision table"),
     ],
 )
 def test_headline_is_no_surer_than_its_interval(

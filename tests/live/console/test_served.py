@@ -76,6 +76,6 @@ def test_browser_signs_in_and_follows(service: ServiceProcess, tmp_path: Path) -
         number = "document.querySelector('#facts small')?.innerText"
         window.wait_until(f"return {number} === '200 in all'")
         window.wait_until("return document.querySelector('#plan svg')")
-        assert NAME in window.run("return document.getElementById('arms-table').innerText")
+        assert NAME in window.run("return document.getElementById('arms-table').textContent")
         assert window.run("return document.title") == "shop · bdes live"
         assert window.console_errors() == []
