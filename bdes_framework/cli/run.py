@@ -1,5 +1,6 @@
 """``bdes run``, ``bdes check``: run an experiment, or only check its file."""
 
+import math
 import os
 import sys
 import time
@@ -29,11 +30,13 @@ from bdes_framework.experiment.replay import (
 from bdes_framework.experiment.result_table import Step, shown_value
 from bdes_framework.experiment.run import run_experiment, run_folder
 from bdes_framework.experiment.summary import CellSummary
-from bdes_framework.experiment.time_left import TimeLeft
+from bdes_framework.experiment.time_left import StepsLeft, TimeLeft
 from bdes_framework.interfaces import Reference
 from bdes_framework.plugin.fingerprint import ChangedCodeError
 from bdes_framework.report.data import RunData
 
+_MOST_TOLD = 10.0
+"""How many times the least that is possible the most may be, in a range that is told."""
 _DEFAULT_FILE = "experiment.toml"
 """What ``bdes init`` writes."""
 
@@ -204,6 +207,7 @@ class _Playing:
         self._verbose = verbose
         self._steps = "visits" if experiment.is_crowd else "pulls"
         self._time_left = TimeLeft(())
+        self._planning_left = StepsLeft(0)
         self._begin = time.monotonic()
         self._first = self._pulls = self._failures = 0
         self._spent: dict[str, tuple[int, int, float]] = {}
@@ -230,18 +234,20 @@ class _Playing:
         n_played = 0 if failed else int(result.counts.sum())
         self._pulls += n_played
         label = cell.policy.label
-        self._time_left.finish(label, cell.horizon, None if failed else result.seconds)
+        seconds = None if failed else result.seconds
+        self._time_left.finish(label, cell.horizon, seconds, is_first=result.is_first)
         cells, pulls, spent = self._spent.get(label, (0, 0, 0.0))
         self._spent[label] = (cells + 1, pulls + n_played, spent + result.seconds)
         self._shown.advance(self._shown.done + 1)
 
     def plan(self, total: int, done: int) -> None:
         """Take note of benchmarks that are planned, of those that are to be."""
-        if not done:
-            self._begin = time.monotonic()
         if total and not done:
+            workers = _workers(self._experiment, self._engine)
+            self._planning_left = StepsLeft(total, workers)
             self._shown.begin("planning benchmarks", total, self._planned)
         elif total:
+            self._planning_left.finish(done)
             self._shown.advance(done)
 
     def summary(self) -> Iterator[str]:
@@ -261,17 +267,16 @@ class _Playing:
             texts.append(f"{_rounded(self._pulls / seconds)} {self._steps}/s")
         if self._failures:
             texts.append(f"{self._failures:,} failed")
-        is_done = self._shown.done == self._shown.total
-        left = None if is_done else self._time_left.seconds()
-        return ", ".join([*texts, *([] if left is None else [f"{duration(left)} left"])])
+        if self._shown.done < self._shown.total:
+            texts.append(time_left_text(self._time_left.seconds()))
+        return ", ".join(texts)
 
     def _planned(self) -> str:
         done, total = self._shown.done, self._shown.total
         text = f"{done:,}/{total:,}"
         if done in (0, total):
             return text
-        left = (time.monotonic() - self._begin) * (total - done) / done
-        return f"{text}, {duration(left)} left"
+        return f"{text}, {time_left_text(self._planning_left.seconds())}"
 
     def _description(self, total: int, left: Sequence[Cell], workers: int) -> Iterator[str]:
         """Yield which engine and which code there is, and which cells are played, a line each."""
@@ -282,6 +287,16 @@ class _Playing:
         yield f"{counted(total - len(left), 'cell')} finished before, {len(left):,} to play"
         for label, n in Counter(cell.policy.label for cell in left).items():
             yield f"{one_line(label, 80)}: {counted(n, 'cell')} to play"
+
+
+def time_left_text(left: tuple[float, float] | None) -> str:
+    """Return a range of seconds in words: as one number if it is narrow, as none if too wide."""
+    if left is None or left[1] > _MOST_TOLD * max(left[0], 1.0):
+        return "measuring the time left"
+    low, high = (max(seconds, 1.0) for seconds in left)
+    if high <= 2 * low:
+        return f"{duration(math.sqrt(low * high))} left"
+    return f"{duration(low)} to {duration(high)} left"
 
 
 def _workers(experiment: Experiment, engine: Reference) -> int:

@@ -57,6 +57,9 @@ DIAGNOSTICS_ERROR = "diagnostics_error"
 OVERHEAD_PULLS = 100_000
 """The fixed cost of a cell, in pulls of a compiled policy."""
 
+_PLAYED: set[str] = set()
+"""Policies of which this process has played a cell, so that their code is loaded."""
+
 
 @frozen
 class Part:
@@ -190,6 +193,9 @@ class CellResult:
         Duration, without what was compiled meanwhile; not part of the result.
     user_curves : UserCurves | None
         Curves over users; None if there is one audience, or the cell failed.
+    is_first : bool
+        Whether it was the first cell of its policy in its process, which loads code; not part of
+        the result.
     """
 
     key: str
@@ -203,6 +209,7 @@ class CellResult:
     details: str = field(repr=False)
     seconds: float
     user_curves: UserCurves | None = field(default=None, repr=False)
+    is_first: bool = False
 
     @property
     def warning(self) -> str | None:
@@ -245,6 +252,8 @@ def execute(plugins: Plugins, cell: Cell) -> CellResult:
     """
     plugins.check_code(cell.code)
     begin, compiling = time.perf_counter(), CompileTimer()
+    is_first = cell.policy.label not in _PLAYED
+    _PLAYED.add(cell.policy.label)
     try:
         with guarded(plugins), on_compiling(compiling.switch):
             environment = build_environment(plugins, cell)
@@ -272,6 +281,7 @@ def execute(plugins: Plugins, cell: Cell) -> CellResult:
         details="",
         seconds=max(time.perf_counter() - begin - compiling.seconds, 0.0),
         user_curves=_user_curves(trace, checkpoints) if isinstance(trace, CrowdTrace) else None,
+        is_first=is_first,
     )
 
 

@@ -332,7 +332,8 @@ class _RunExecution:
         on_start(self.progress.n_cells, [cell for same in self._left.values() for cell in same])
         self._plugins.announce("bdes_run_started", run=self.progress)
         left = self._left
-        jobs = [self._cell_job(same[0]) for same in left.values()]
+        # By their keys, which are hashes: in a mixed order, the first cells tell of all others.
+        jobs = [self._cell_job(left[key][0]) for key in sorted(left)]
         with closing(self._results(jobs, play_cell)) as results:
             for result in results:
                 if isinstance(result, JobFailure):
@@ -346,7 +347,8 @@ class _RunExecution:
         self._plugins.announce("bdes_run_finished", run=self.progress)
 
     def _plan_benchmarks(self, retry_failed: bool) -> None:
-        jobs = {job.key: job for job in self._benchmark_jobs(retry_failed)}
+        found = {job.key: job for job in self._benchmark_jobs(retry_failed)}
+        jobs = dict(sorted(found.items()))  # mixed, as cells are
         total = len(jobs)
         self._on_benchmark(total, 0)
         with closing(self._results(list(jobs.values()), plan_benchmark)) as results:

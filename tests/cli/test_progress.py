@@ -81,7 +81,7 @@ def test_cells_and_benchmarks_are_counted_and_timed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded = Recorded()
-    monkeypatch.setattr(TimeLeft, "seconds", lambda self: 83.0)
+    monkeypatch.setattr(TimeLeft, "seconds", lambda self: (80.0, 86.0))
     monkeypatch.setattr(f"{PROGRESS}.Lines", lambda command, verbose: recorded)
     text = '[[policies]]\nuse = "fixed-schedule"\ncycle = [7]'
     write_experiment(folder, ('use = "mine"', f'use = "mine"\n{text}'), ("benchmark = false", ""))
@@ -90,12 +90,12 @@ def test_cells_and_benchmarks_are_counted_and_timed(
     played = [line for line in recorded.lines if line.startswith("playing: ")]
     number = r"[0-9.]+( [kM])?"
     for done, line in enumerate(played[-12:], start=1):
-        assert re.match(f"playing: {done}/12 cells, {number} pulls/s", line)
-    assert played[-2].endswith(", 5 failed, 83 s left")
-    assert played[-1].endswith(", 6 failed")
+        assert re.match(f"playing: {done}/12 cells(, {number} pulls/s)?, ", line)
+    assert re.search(f"12/12 cells, {number} pulls/s, 6 failed$", played[-1])
+    assert re.search(r", [56] failed, 83 s left$", played[-2])
     first, second, last = [line for line in recorded.lines if line.startswith("planning")]
     assert (first, last) == ("planning benchmarks: 0/2", "planning benchmarks: 2/2")
-    assert re.fullmatch(r"planning benchmarks: 1/2, \d+ (s|min) left", second)
+    assert second == "planning benchmarks: 1/2, measuring the time left"
 
 
 PLAN = "plan --r 0.9,0.3 --b 0.1,1 --lam 0.3 -T 100 --out plan.csv"

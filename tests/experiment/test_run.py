@@ -87,7 +87,7 @@ def test_finished_cells_are_not_run_again(folder: Path) -> None:
     experiment = load_experiment(folder / "demo.toml")
     played: list[str] = []
     assert starts_of(folder, 2, experiment, played) == [(6, 0), (6, 6)]
-    assert played == [cell.key for cell in experiment.cells]
+    assert sorted(played) == sorted(cell.key for cell in experiment.cells)
 
 
 def test_another_experiments_folder_raises(folder: Path) -> None:
