@@ -51,7 +51,8 @@ def drawn_rows(rng: np.random.Generator, users: int) -> tuple[bdes.IntArray, bde
 
 
 def sweep_rows() -> list[Row]:
-    log, at, c = a_log(MILLION), ADS, CompiledC("likelihood")
+    log, at = a_log(MILLION), ADS
+    c = CompiledC("likelihood", flags=("-march=native", "-ffast-math"))
     r, b = (np.repeat(values[:, None], DOZEN, axis=1) for values in (at.r, at.b))
 
     def value_only() -> None:

@@ -61,18 +61,18 @@ def best_seconds(turns: Mapping[str, Callable[[], object]], repeats: int = 15) -
 
 
 class CompiledC:
-    """A C loop of ``benchmarks/c``, compiled with ``gcc -O3``; call it to run.
+    """A C loop of ``benchmarks/c``, compiled with ``gcc -O3`` and more flags; call it to run.
 
     ``seconds`` is the shortest time of its runs, by its own clock.
     """
 
-    def __init__(self, name: str, pulls: int = MILLION) -> None:
+    def __init__(self, name: str, pulls: int = MILLION, flags: tuple[str, ...] = ()) -> None:
         self._pulls = pulls
         self._folder = tempfile.TemporaryDirectory()
         self._binary = Path(self._folder.name) / name
         self.seconds = float("inf")
         source = SOURCES / f"{name}.c"
-        command = ["gcc", "-O3", "-o", str(self._binary), str(source), "-lm"]
+        command = ["gcc", "-O3", *flags, "-o", str(self._binary), str(source), "-lm"]
         subprocess.run(command, check=True)
 
     def __call__(self) -> None:

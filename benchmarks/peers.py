@@ -67,6 +67,7 @@ PEERS = (
     # The last version with bandits; it was written for gymnasium before 1.0.
     Library("rlberry", "UCB1", ("rlberry<0.7", "gymnasium<1")),
     Library("pybandits", "Thompson", ("pybandits",)),
+    Library("bayesianbandits", "Thompson", ("bayesianbandits",)),
 )
 
 

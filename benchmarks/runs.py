@@ -1,4 +1,4 @@
-"""What the framework adds to a cell, and the size and time of a report of a run.
+"""What the framework adds to a cell, what processes gain, and the size and time of a report.
 
 ``python -m benchmarks.runs`` runs 20,000 tiny cells, then 2,000 cells of eight policies.
 """
@@ -28,6 +28,19 @@ name = "tiny"
 seed = 1
 horizons = [{ROUNDS}]
 replications = {CELLS}
+benchmark = false
+{ENVIRONMENT}
+lam = 0.3
+
+[[policies]]
+use = "ucb1"
+"""
+
+LONG = f"""
+name = "long cells"
+seed = 1
+horizons = [10_000_000]
+replications = 40
 benchmark = false
 {ENVIRONMENT}
 lam = 0.3
@@ -81,6 +94,23 @@ def cell_rows() -> list[Row]:
     ]
 
 
+def processes_rows() -> list[Row]:
+    """Run cells of half a second each by one process and by two: of an idle machine."""
+    seconds = dict.fromkeys((1, 2), float("inf"))
+    for _ in range(2):
+        for workers in seconds:
+            engine = {"use": "processes", "workers": workers}
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder) / "long.toml"
+                file.write_text(LONG)
+                begin = time.perf_counter()
+                bdes.run_experiment(file, out=Path(folder) / "run", engine=engine)
+                seconds[workers] = min(seconds[workers], time.perf_counter() - begin)
+    one, two = seconds[1], seconds[2]
+    claim = "two processes against one, 40 cells"
+    return [Row(claim, f"{two:.1f} s", f"one {one:.1f} s", one / two, 1.6, at_least=True)]
+
+
 def report_rows() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "large.toml"
@@ -100,4 +130,4 @@ def report_rows() -> list[Row]:
 
 
 if __name__ == "__main__":
-    run_benchmark("Runs and reports (one worker, in this process)", cell_rows, report_rows)
+    run_benchmark("Runs and reports", cell_rows, processes_rows, report_rows)

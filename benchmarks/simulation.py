@@ -72,7 +72,7 @@ def schedule_rows() -> list[Row]:
 
 def fused_rows() -> list[Row]:
     rows = []
-    for name, asked in (("ucb1", 2.0), ("exp3", 1.5)):
+    for name, asked in (("ucb1", 2.0), ("exp3", 1.3)):
         c, seconds = CompiledC(name), float("inf")
         # Both sides alike: fewer turns are over before a busy neighbour on the machine is.
         for _ in range(60):

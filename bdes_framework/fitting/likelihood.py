@@ -175,15 +175,23 @@ def _of_fraction(mu: float, y: float) -> float:
 
 @compiled
 def _add_outer_products(rows: FloatArray, total: FloatArray) -> None:
-    """Add the outer product of each of 8 rows with itself."""
+    """Add the outer product of each of 8 rows with itself: its lower triangle."""
     n = total.shape[0]
     for i in range(n):
         a, b, c, d = rows[0, i], rows[1, i], rows[2, i], rows[3, i]
         e, f, g, h = rows[4, i], rows[5, i], rows[6, i], rows[7, i]
-        for j in range(n):
+        for j in range(i + 1):
             first = (a * rows[0, j] + b * rows[1, j]) + (c * rows[2, j] + d * rows[3, j])
             second = (e * rows[4, j] + f * rows[5, j]) + (g * rows[6, j] + h * rows[7, j])
             total[i, j] += first + second
+
+
+@compiled
+def _mirror(total: FloatArray) -> None:
+    """Fill in the upper triangle of a symmetric matrix."""
+    for i in range(total.shape[0]):
+        for j in range(i):
+            total[j, i] = total[i, j]
 
 
 @compiled
@@ -342,6 +350,7 @@ def sweep_information(
         information[i, i] += rr[i]
         _add_to(information[i], n_arms, crossed[i])
         _add_to(information[:, i], n_arms, crossed[i])
+    _mirror(inner)
     for i in range(n):
         _add_to(information[n_arms + i], n_arms, inner[i])
     return total

@@ -36,6 +36,8 @@ class TestedRows(NamedTuple):
     """Whether the reward is known."""
     starts: IntArray
     strata: IntArray
+    levels: IntArray
+    """As strata, but rewards alone may depend on them."""
 
 
 # -- the null's residuals -------------------------------------------------------------------
@@ -58,7 +60,7 @@ class Frame(NamedTuple):
     cluster_residuals: FloatArray
     """Shape (C,) each."""
     codes: IntArray
-    """Shape (n, 3) or less: the indicators that are 1, of arm, class of visits and stratum.
+    """Shape (n, 4) or less: the indicators that are 1, of arm, class of visits, stratum and level.
 
     From Z on, a number per column, where none is.
     """
@@ -67,6 +69,8 @@ class Frame(NamedTuple):
     user_means: FloatArray
     """Sums of the means by user and indicator: where those of each user begin, with the end, which
     indicators they are of, and the sums."""
+    user_priors: FloatArray
+    """Shape (U,): how much the prior adds to the information on a user's factor."""
     cluster_scores: FloatArray
     """Shape (C, Z): sums of residuals times indicators less their user's average."""
     inverse: FloatArray
@@ -82,17 +86,17 @@ def make_frame(rows: TestedRows) -> Frame:
     users = np.repeat(np.arange(rows.starts.size), lengths)
     visits = np.arange(n) - rows.starts[users]
     classes = _visit_classes(visits, int(lengths.max()))
-    factors = [users, _numbered(rows.arms), classes, _numbered(rows.strata)]
-    means = _product_means(factors, rows.rewards, rows.seen)
+    factors = [_numbered(rows.arms), classes, _numbered(rows.strata), _numbered(rows.levels)]
+    means, priors = _fitted_means(users, factors, rows)
     residuals = np.where(rows.seen, rows.rewards - means, 0.0)
-    codes, n_codes = _codes(factors[1:])
+    codes, n_codes = _codes(factors)
     length = n if rows.starts.size >= _MIN_CLUSTERS else max(1, n // _MIN_CLUSTERS)
     _, clusters = np.unique(users * n + visits // length, return_inverse=True)
     n_clusters = int(clusters.max()) + 1
     cluster_users = np.zeros(n_clusters, np.int64)
     cluster_users[clusters] = users
     user_means = _table(users, codes, means, rows.starts.size, n_codes)
-    totals = np.maximum(np.bincount(users, means), 1e-300)
+    totals = np.maximum(np.bincount(users, means) + priors, 1e-300)
     cluster_residuals: FloatArray = np.bincount(clusters, residuals).astype(np.float64)
     averages = user_means / totals[:, None]
     cluster_scores = _table(clusters, codes, residuals, n_clusters, n_codes)
@@ -100,7 +104,7 @@ def make_frame(rows: TestedRows) -> Frame:
     moments = _moments(codes, means, n_codes) - averages.T @ user_means
     groups = _groups(rows.arms)
     of_user, user_codes = np.nonzero(user_means)
-    none = codes < 0
+    codes = codes[:, (codes >= 0).any(axis=0)]
     return Frame(
         groups=groups,
         shares=np.bincount(groups) / n,
@@ -110,10 +114,11 @@ def make_frame(rows: TestedRows) -> Frame:
         clusters=clusters.astype(np.int64),
         cluster_users=cluster_users,
         cluster_residuals=cluster_residuals,
-        codes=np.where(none, n_codes + np.arange(codes.shape[1]), codes)[:, ~none.all(axis=0)],
+        codes=np.where(codes < 0, n_codes + np.arange(codes.shape[1]), codes),
         user_ends=np.searchsorted(of_user, np.arange(rows.starts.size + 1)),
         user_codes=user_codes,
         user_means=user_means[of_user, user_codes],
+        user_priors=priors,
         cluster_scores=cluster_scores,
         inverse=np.linalg.pinv(moments, rcond=1e-9, hermitian=True).astype(np.float64),
         rates=_rates(rows.starts, n),
@@ -131,14 +136,50 @@ def _visit_classes(visits: IntArray, longest: int) -> IntArray:
     return _numbered(np.searchsorted(edges, visits + 1, side="right"))
 
 
+def _fitted_means(
+    users: IntArray, factors: list[IntArray], rows: TestedRows
+) -> tuple[FloatArray, FloatArray]:
+    """Return the null's means, and the information that the prior adds on each user's factor.
+
+    Users' factors are taken to be drawn from a gamma distribution of mean 1 (Poisson-gamma), whose
+    variance is estimated: by what is more than chance explains, two standard deviations included.
+    Were factors free, what some users were shown more than others would tell nothing; it tells in
+    which direction to look.
+    """
+    means, own = _product_means(users, factors, rows, np.inf)
+    sums, expected = np.bincount(users, rows.rewards), np.bincount(users, means)
+    by_chance = np.bincount(users, means * (1.0 - means))
+    largest = by_chance.sum() + 2.0 * np.sqrt(2.0 * (by_chance**2).sum())
+    excess = float(((sums - expected) ** 2).sum() - largest)
+    if excess <= 0:
+        return means, np.full(own.size, np.inf)
+    prior = float((expected**2).sum()) / excess
+    means, own = _product_means(users, factors, rows, prior)
+    return means, prior * own
+
+
 def _product_means(
-    factors: list[IntArray], rewards: FloatArray, seen: NDArray[np.bool_]
-) -> FloatArray:
-    """Return means that are products of factors, with the rewards' sums over each of them."""
-    means: FloatArray = np.where(seen, float(rewards.sum()) / max(1, int(seen.sum())), 0.0)
+    users: IntArray, factors: list[IntArray], rows: TestedRows, prior: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return means that are products of factors, with the rewards' sums over each; and users'.
+
+    Users' factors are drawn towards 1 by a prior: a number of expected rewards.
+    """
+    rewards, seen = rows.rewards, rows.seen
+    level = float(rewards.sum()) / max(1, int(seen.sum()))
+    means: FloatArray = np.where(seen, level, 0.0)
     wanted = [np.bincount(factor, rewards) for factor in factors]
+    of_users = np.bincount(users, rewards)
+    own: FloatArray = np.ones(of_users.size, np.float64)
     for _ in range(_MAX_SWEEPS):
         worst = 0.0
+        if prior < np.inf:
+            expected = np.bincount(users, means) + prior * own
+            wanted_sums = of_users + prior
+            ratio = np.divide(wanted_sums, expected, out=np.zeros_like(own), where=expected > 0)
+            worst = float(np.abs(wanted_sums - expected).max())
+            own = own * ratio
+            means = means * ratio[users]
         for factor, sums in zip(factors, wanted, strict=True):
             have = np.bincount(factor, means)
             ratio = np.divide(sums, have, out=np.zeros_like(sums), where=have > 0)
@@ -146,15 +187,19 @@ def _product_means(
             means = means * ratio[factor]
         if worst <= _MARGIN_TOLERANCE * max(1.0, float(rewards.sum())):
             break
-    return means
+    return means, own
 
 
 def _codes(factors: list[IntArray]) -> tuple[IntArray, int]:
-    """Return the indicators of each row; the first value of every factor has none."""
+    """Return the indicators of each row; all of the first factor.
+
+    The first value of every other has none.
+    """
     codes, used = np.empty((factors[0].size, len(factors)), np.int64), 0
     for place, factor in enumerate(factors):
-        codes[:, place] = np.where(factor > 0, factor - 1 + used, -1)
-        used += int(factor.max())
+        first = int(place > 0)
+        codes[:, place] = np.where(factor >= first, factor - first + used, -1)
+        used += int(factor.max()) + 1 - first
     return codes, used
 
 
@@ -226,6 +271,7 @@ def statistics(frame: Frame, groups: IntArray) -> FloatArray:
         frame.user_ends,
         frame.user_codes,
         frame.user_means,
+        frame.user_priors,
         scores,
         crossed,
     )
@@ -268,14 +314,15 @@ def _sum_exposures(
     user_ends: IntArray,
     user_codes: IntArray,
     user_means: FloatArray,
+    user_priors: FloatArray,
     scores: FloatArray,
     crossed: FloatArray,
 ) -> None:
     """Add up exposures times residuals, by cluster, and times means, by indicator.
 
-    Less the user's mean of the exposures, weighted by means. ``begins`` and ``kept`` have a number
-    per lane: an arm at a rate, rates next to each other. The last rows of ``crossed`` take what has
-    no indicator.
+    Less the user's mean of the exposures, weighted by means and drawn towards 0 by the prior.
+    ``begins`` and ``kept`` have a number per lane: an arm at a rate, rates next to each other. The
+    last rows of ``crossed`` take what has no indicator.
     """
     n_rates, lanes = rates.size, begins.size
     n_arms, places = lanes // n_rates, codes.shape[1]
@@ -283,7 +330,7 @@ def _sum_exposures(
     for user in range(starts.size):
         first = starts[user]
         end = starts[user + 1] if user + 1 < starts.size else groups.size
-        weight = 0.0
+        weight = user_priors[user]
         for j in range(lanes):
             exposures[j], average[j] = begins[j], 0.0
         for t in range(first, end):

@@ -7,20 +7,27 @@ drift of responsiveness towards one common end state is a case of it.
 **Residuals.** The null's mean is a product of one factor per user, arm, visit number (in classes)
 and stratum, fitted so that its sums over each of them are those of the rewards (iterative
 proportional fitting; the estimate of a Poisson regression, which is consistent for any rewards with
-such a mean). What is left, reward less mean, is what earlier arms might explain.
+such a mean). Users' factors are drawn towards 1 by as much as they seem to be alike. What is left,
+reward less mean, is what earlier arms might explain.
 
 **Statistic.** Under B-DES, the logarithm of a mean moves with the exposures: ``w[j]``, the share of
 arm j in what the user was shown before, discounted by ``1 - lam`` a visit. So residuals are
 multiplied with exposures and summed: the score of B-DES with unequal end states. The covariance of
 these sums is estimated from their parts, user by user, after exposures have been regressed on all
-that the null allows; the statistic is the largest of the quadratic forms over a range of rates.
+that the null allows; the statistic is the mean of the quadratic forms over a range of rates, which
+found more than the largest of them (Andrews and Ploberger, Econometrica 62, 1994, with c = 0).
 
 **Reference distribution.** If arms were assigned at random within a user (and stratum), any other
 order of them was as likely. So arms are permuted there, and exposures computed anew, while rewards,
 residuals and the arms that they belong to stay where they are: a permutation of the arms together
-with the rewards' own arms would take the null to be that arms pay alike. Residuals depend on the
-arm shown at the same time by their variance, so the test is not exact, but right in large samples;
-as the statistic is studentised, that also holds approximately where arms come in runs.
+with the rewards' own arms would take the null to be that arms pay alike. Where propensities are
+known, they say which visits can be exchanged, see :mod:`exchange`. Residuals depend on the arm
+shown at the same time by their variance, so the test is not exact, but right in large samples; as
+the statistic is studentised, that also holds approximately where arms come in runs.
+
+**Power.** That some users were shown an arm more often than others is the same in all orders, and
+moves the scores of the log and of every permutation alike. It cannot raise an alarm, but where it
+moves them as the order of arms does, it tells in which direction to look.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,6 +44,12 @@ from bdes_framework._internal.seeding import Seed, branch, generator
 from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.fitting.blocks import map_on_threads, sweeping_threads
+from bdes_framework.fitting.exchange import (
+    ExchangeBlocks,
+    blocks_of_users,
+    exchange_blocks,
+    in_blocks,
+)
 from bdes_framework.fitting.log import Log, checked_rows
 from bdes_framework.fitting.null_scores import TestedRows, make_frame, statistics
 from bdes_framework.model.compiling import compiled
@@ -52,15 +65,20 @@ class RandomisationTest:
     Parameters
     ----------
     statistic : float
-        How much of the rewards the exposures explain: about a chi-square, the largest over rates.
+        How much of the rewards the exposures explain: about a chi-square, averaged over rates.
     null_statistics : FloatArray, shape (permutations,)
         The same where arms were permuted: what it is if earlier arms move nothing.
     lam : float
-        The rate at which the statistic is largest; a rough one.
+        The rate at which they explain most; a rough one.
     n_rows, n_users : int
         What was tested.
     n_strata : int
         Into how many strata rows were put, within users; 1 if into none.
+    exchanged : float
+        The share of rows that could be exchanged with some that show another arm, of those that
+        could be if propensities were not known: less than 1 where they change from row to row.
+    between_users : bool
+        Whether arms were permuted between users too, as propensities were the same for all.
     """
 
     statistic: float
@@ -69,6 +87,8 @@ class RandomisationTest:
     n_rows: int
     n_users: int
     n_strata: int
+    exchanged: float = 1.0
+    between_users: bool = False
 
     @property
     def p_value(self) -> float:
@@ -87,7 +107,8 @@ class RandomisationTest:
         strata = f" and {self.n_strata} strata" if self.n_strata > 1 else ""
         known = self.p_value > 1 / (1 + size) and self.p_value_error > 0
         error = f"±{self.p_value_error:.1g}, " if known else ""
-        return f"p = {self.p_value:.2g} ({error}{size:,} permutations within users{strata})"
+        where = "among visits of the same chances" if self.between_users else "within users"
+        return f"p = {self.p_value:.2g} ({error}{size:,} permutations {where}{strata})"
 
     def __repr__(self) -> str:
         error = f" (±{self.p_value_error:.1g})" if self.p_value_error > 0 else ""
@@ -151,13 +172,13 @@ def randomisation_test(
     """
     as_integer(permutations, "permutations", 1)
     root = branch(seed, "randomisation test")
-    rows = _tested_rows(log, _as_strata(log, strata), generator(root))
+    rows, exchanged = _tested_rows(log, _as_strata(log, strata), generator(root))
     frame, n = make_frame(rows), rows.arms.size
-    observed, exchanged = statistics(frame, frame.groups), _exchanged(rows)
+    observed, blocks = statistics(frame, frame.groups), in_blocks(exchanged.blocks)
 
     def one(draw: int) -> float:
         uniforms = generator(branch(root, draw)).random(n)
-        return float(statistics(frame, _permuted(frame.groups, *exchanged, uniforms)).max())
+        return float(statistics(frame, _permuted(frame.groups, *blocks, uniforms)).mean())
 
     null = np.empty(permutations)
     with sweeping_threads(as_integer(threads, "threads", 1)):
@@ -165,10 +186,11 @@ def randomisation_test(
             null[draw] = found
             if on_progress is not None:
                 on_progress((draw + 1) / permutations)
-    best = int(observed.argmax())
+    rate = float(frame.rates[observed.argmax()])
     n_strata = int(np.unique(rows.strata).size)
     sizes = n, rows.starts.size, n_strata
-    return RandomisationTest(float(observed[best]), null, float(frame.rates[best]), *sizes)
+    how = exchanged.share(frame.groups), exchanged.between_users
+    return RandomisationTest(float(observed.mean()), null, rate, *sizes, *how)
 
 
 # -- rows -----------------------------------------------------------------------------------
@@ -184,8 +206,13 @@ def _as_strata(log: Log, strata: Sequence[int] | NDArray[np.signedinteger[Any]] 
     return numbers.astype(np.int64)
 
 
-def _tested_rows(log: Log, strata: IntArray, rng: np.random.Generator) -> TestedRows:
-    """Return all rows, or those of users drawn until there are enough, the last one cut."""
+def _tested_rows(
+    log: Log, strata: IntArray, rng: np.random.Generator
+) -> tuple[TestedRows, ExchangeBlocks]:
+    """Return rows, and the blocks within which they may be exchanged.
+
+    All rows, or those of users drawn until there are enough, the last one cut.
+    """
     chosen: slice | IntArray = slice(None)
     starts = log.starts
     lengths = np.diff(starts, append=log.n_rows)
@@ -204,20 +231,16 @@ def _tested_rows(log: Log, strata: IntArray, rng: np.random.Generator) -> Tested
         )
         starts = np.cumsum(lengths) - lengths
     seen, arms = log.known[chosen], log.arms[chosen].astype(np.int64)
-    rewards = np.where(seen, log.rewards[chosen], 0.0)
-    return TestedRows(arms, rewards, seen, starts, strata[chosen])
+    rewards, strata = np.where(seen, log.rewards[chosen], 0.0), strata[chosen]
+    users = np.repeat(np.arange(starts.size), np.diff(starts, append=arms.size))
+    if log.propensities is None:
+        exchanged = blocks_of_users(users, strata)
+    else:
+        exchanged = exchange_blocks(arms, log.propensities[chosen], users, strata)
+    return TestedRows(arms, rewards, seen, starts, strata, exchanged.levels), exchanged
 
 
 # -- permutations ---------------------------------------------------------------------------
-
-
-def _exchanged(rows: TestedRows) -> tuple[IntArray, IntArray]:
-    """Return rows by user and stratum, and where each such block begins, with the end."""
-    n = rows.arms.size
-    users = np.repeat(np.arange(rows.starts.size), np.diff(rows.starts, append=n))
-    order = np.lexsort((rows.strata, users))
-    block = users[order] * (int(rows.strata.max()) + 1) + rows.strata[order]
-    return order, np.append(np.flatnonzero(np.diff(block, prepend=-1)), n)
 
 
 @compiled

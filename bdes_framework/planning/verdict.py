@@ -19,8 +19,9 @@ LEAST_PERMUTATIONS = 20
 """With fewer no p-value lies below 0.05: the smallest is 1 over one more."""
 LEAST_REWARDS = 30
 """A plan shows no arm of which the log knows fewer rewards: what it pays is mostly a guess."""
-_ALIKE = 1e-6
-"""Propensities that differ by no more are taken to be alike."""
+_MOSTLY = 0.5
+"""A test that rests on fewer of the visits says so."""
+_HELPS = "give --strata within which chances were the same"
 _MIN_VISITS, _MAX_VISITS = 10, 200
 """Of a user in an experiment that is suggested: about as many as in the log."""
 
@@ -37,8 +38,6 @@ class Verdict:
         Whether earlier arms matter, by permuting arms within users; None if it was left out.
     experiment : SuggestedExperiment | None
         What would tell, if the log does not show that it matters.
-    chances_change : bool
-        Whether the log's propensities of an arm differ within a user and stratum.
     unknown_arms : tuple[str, ...]
         Arms of a plan that the log says too little about, if one was made.
     """
@@ -46,7 +45,6 @@ class Verdict:
     fit: Fit
     test: RandomisationTest | None
     experiment: SuggestedExperiment | None = None
-    chances_change: bool = False
     unknown_arms: tuple[str, ...] = ()
 
     @property
@@ -78,11 +76,12 @@ class Verdict:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the test takes for granted and the log contradicts, in words."""
-        if self.test is None or not self.chances_change:
+        """What the test does not rest on, in words."""
+        if self.test is None or self.test.exchanged >= _MOSTLY:
             return ()
-        said = "the chances of arms changed within users: give --strata within which they did not"
-        return (f"{said}, or the test of whether what is shown matters may mislead",)
+        left = f"{self.test.exchanged:.0%} of the visits could as well have shown what others did"
+        rests = "the test of whether what is shown matters rests on these alone"
+        return (f"chances of arms changed: by their propensities, {left}; {rests}: {_HELPS}",)
 
     @property
     def answer(self) -> str:
@@ -149,7 +148,7 @@ def judge(
     test = randomisation_test(
         log, permutations=permutations, strata=strata, threads=threads, on_progress=on_progress
     )
-    found = Verdict(fit, test, chances_change=chances_change(log))
+    found = Verdict(fit, test)
     if found.matters or log.n_arms < 2:
         return found
     visits = round(log.n_rows / log.n_sequences)
@@ -158,29 +157,6 @@ def judge(
     except InvalidValueError:  # nothing would tell, as far as this fit can say
         return found
     return evolve(found, experiment=suggested)
-
-
-def chances_change(log: Log) -> bool:
-    """Return whether propensities of an arm differ within a user and stratum, if there are any.
-
-    Rows that show the last arm again for certain do not count: arms shown in runs are like that.
-    """
-    if log.propensities is None:
-        return False
-    first = np.zeros(log.n_rows, np.bool_)
-    first[log.starts] = True
-    again = ~first & (log.arms == np.roll(log.arms, 1)) & (log.propensities == 1)
-    rows = np.flatnonzero(~again)
-    groups = np.cumsum(first, dtype=np.int64)
-    if log.strata is not None:
-        _, strata = np.unique(log.strata, return_inverse=True)
-        groups = groups * (int(strata.max()) + 1) + strata
-    groups = (groups * log.n_arms + log.arms)[rows]
-    order = np.argsort(groups, kind="stable")
-    begins = np.flatnonzero(np.diff(groups[order], prepend=-1))
-    chances = log.propensities[rows][order]
-    spread = np.maximum.reduceat(chances, begins) - np.minimum.reduceat(chances, begins)
-    return bool(spread.max() > _ALIKE)
 
 
 def _experiment_json(found: SuggestedExperiment) -> dict[str, object]:

@@ -1,9 +1,14 @@
 /* Log-likelihood, score and Fisher information of a log: what one sweep is measured against.
  *
+ * As fast as we can write it: the triangle of the information only, eight rows at once, and one
+ * logarithm and one block of divisions for them.
+ *
  * Usage: likelihood K T seed; prints nanoseconds a row (best of five), and two sums.
- * Build: gcc -O3 -o likelihood likelihood.c -lm
+ * Build: gcc -O3 -march=native -ffast-math -o likelihood likelihood.c -lm
  */
 #include "bandit.h"
+
+enum { ROWS = 8, MOST = 128 };
 
 int main(int argc, char **argv) {
   World w = world_from(argc, argv);
@@ -14,35 +19,46 @@ int main(int argc, char **argv) {
     arms[t] = (int32_t)(uniform() * k);
     rewards[t] = (int8_t)play_round(&w, arms[t]);
   }
-  double *d = zeros(n), *rr = zeros(k), *of_r = zeros(k), *of_state = zeros(n);
+  double *rr = zeros(k), *of_r = zeros(k), *of_state = zeros(n);
   double *crossed = zeros(k * n), *inner = zeros(n * n);
-  double best = INFINITY, total = 0.0;
+  static double d[MOST], rows[ROWS][MOST];
+  double best = INFINITY, total = 0.0, kept = 1.0 - w.lam;
   for (int repeat = 0; repeat < 5; repeat++) {
-    double q = 1.0, begin = seconds();
+    double q = 1.0, product = 1.0, begin = seconds();
     for (int j = 0; j < n; j++) d[j] = j == k + 1;
-    for (long t = 0; t < w.horizon; t++) {
-      int arm = arms[t];
-      double pays = w.r[arm], mu = fmin(fmax(pays * q, 1e-10), 1.0 - 1e-10);
-      total += log(rewards[t] ? mu : 1.0 - mu);
-      double weight = 1.0 / (mu * (1.0 - mu)), pull = (rewards[t] - mu) * weight;
-      of_r[arm] += pull * q;
-      rr[arm] += weight * q * q;
-      for (int j = 0; j < n; j++) {
-        of_state[j] += pull * pays * d[j];
-        crossed[arm * n + j] += weight * q * pays * d[j];
+    for (long t = 0; t + ROWS <= w.horizon; t += ROWS) {
+      for (int s = 0; s < ROWS; s++) {
+        int arm = arms[t + s], paid = rewards[t + s];
+        double pays = w.r[arm], mu = fmin(fmax(pays * q, 1e-10), 1.0 - 1e-10);
+        product *= paid ? mu : 1.0 - mu;
+        double weight = 1.0 / (mu * (1.0 - mu)), pull = (paid - mu) * weight;
+        of_r[arm] += pull * q;
+        rr[arm] += weight * q * q;
+        double by_state = pull * pays, by_both = weight * q * pays, root = sqrt(weight) * pays;
+        double *across = crossed + arm * n, *row = rows[s];
+        double change = w.b[arm] - q;
+        for (int j = 0; j < n; j++) {
+          of_state[j] += by_state * d[j];
+          across[j] += by_both * d[j];
+          row[j] = root * d[j];
+          d[j] *= kept;
+        }
+        d[arm] += w.lam;
+        d[k] += change;
+        q += w.lam * change;
       }
+      for (int j = 0; j < n; j++) d[j] = fabs(d[j]) > 1e-100 ? d[j] : 0.0;
+      total += log(product);
+      product = 1.0;
       for (int i = 0; i < n; i++) {
-        double x = weight * pays * pays * d[i];
-        for (int j = 0; j < n; j++) inner[i * n + j] += x * d[j];
+        double a[ROWS];
+        for (int s = 0; s < ROWS; s++) a[s] = rows[s][i];
+        for (int j = 0; j <= i; j++) {
+          double sum = 0.0;
+          for (int s = 0; s < ROWS; s++) sum += a[s] * rows[s][j];
+          inner[i * n + j] += sum;
+        }
       }
-      for (int j = 0; j < n; j++) {
-        double x = d[j] * (1.0 - w.lam);
-        d[j] = fabs(x) > 1e-100 ? x : 0.0;
-      }
-      double change = w.b[arm] - q;
-      d[arm] += w.lam;
-      d[k] += change;
-      q += w.lam * change;
     }
     best = fmin(best, seconds() - begin);
   }

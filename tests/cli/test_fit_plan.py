@@ -263,9 +263,9 @@ def test_changing_chances_are_said(tmp_path: Path) -> None:
     shown = prints(
         "fit", "log.csv", *FLAGS, "--propensity", "chance", "--report", "p.html", cwd=tmp_path
     )
-    assert "warning: the chances of arms changed within users: give --strata" in shown
+    assert "warning: chances of arms changed: by their propensities, 0% of" in shown
     html = (tmp_path / "p.html").read_text(encoding="utf-8")
-    assert "the chances of arms changed within users" in html
+    assert "chances of arms changed: by their propensities" in html
 
 
 def test_propensities_that_do_not_fit_give_no_value(tmp_path: Path) -> None:

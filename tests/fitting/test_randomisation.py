@@ -8,21 +8,48 @@ import pytest
 from numpy.typing import NDArray
 
 import bdes_framework as bdes
+from bdes_framework.fitting import exchange
 from bdes_framework.fitting import null_scores as ns
 from bdes_framework.fitting import randomisation as rt
 from tests.support.logs import ADS, simulated_log
-from tests.support.null_logs import NULL_WORLDS, null_log, random_log
+from tests.support.null_logs import (
+    NULL_WORLDS,
+    null_log,
+    phased_log,
+    random_log,
+    targeted_log,
+)
 
 LOG = null_log("everything", users=60, visits=20, seed=1, n_arms=3)
 
 
+def rows_of(
+    log: bdes.Log, strata: list[int] | None = None, seed: int = 0
+) -> tuple[ns.TestedRows, exchange.ExchangeBlocks]:
+    return rt._tested_rows(log, rt._as_strata(log, strata), np.random.default_rng(seed))
+
+
 def frame_of(log: bdes.Log) -> ns.Frame:
-    rows = rt._tested_rows(log, rt._as_strata(log, None), np.random.default_rng(0))
-    return ns.make_frame(rows)
+    return ns.make_frame(rows_of(log)[0])
 
 
 def dummies(values: NDArray[np.signedinteger[Any]]) -> bdes.FloatArray:
     return np.asarray(values[:, None] == np.unique(values), dtype=np.float64)
+
+
+def newton(
+    design: bdes.FloatArray, rewards: bdes.FloatArray, first: bdes.FloatArray, prior: float
+) -> bdes.FloatArray:
+    """Return the coefficients of a Poisson regression, the first of them with a prior."""
+    beta, penalised = np.zeros(design.shape[1]), np.zeros(design.shape[1])
+    penalised[: first.size] = prior
+    beta[first.size :] = np.log(rewards.mean()) / 2
+    for _ in range(20):
+        means, factors = np.exp(design @ beta), np.exp(beta)
+        information = design.T @ (means[:, None] * design) + np.diag(penalised * factors)
+        score = design.T @ (rewards - means) + penalised * (1 - factors)
+        beta += np.linalg.pinv(information) @ score
+    return beta
 
 
 def test_statistic_is_the_score_by_regression() -> None:
@@ -30,14 +57,21 @@ def test_statistic_is_the_score_by_regression() -> None:
     users = np.repeat(np.arange(60), 20)
     visits = np.tile(np.arange(20), 60)
     classes = ns._visit_classes(visits, 20)
-    design = np.hstack([dummies(users), dummies(LOG.arms), dummies(classes)])
-    # A Poisson regression by Newton's steps, with none of the test's own code.
-    beta, rewards = np.zeros(design.shape[1]), LOG.rewards.astype(float)
-    beta[:60] = np.log(rewards.mean())
-    for _ in range(12):
-        means = np.exp(design @ beta)
-        information = design.T @ (means[:, None] * design)
-        beta += np.linalg.pinv(information) @ (design.T @ (rewards - means))
+    of_users, fixed = dummies(users), np.hstack([dummies(LOG.arms), dummies(classes)])
+    rewards = LOG.rewards.astype(float)
+    # Poisson regressions by Newton's steps, with none of the test's own code: without users'
+    # factors, and then with factors whose prior is a gamma distribution.
+    means = np.exp(fixed @ newton(fixed, rewards, np.zeros(0), 0.0))
+    by_user = of_users.T @ rewards, of_users.T @ means
+    chance = of_users.T @ (means * (1 - means))
+    variance = (np.subtract(*by_user) ** 2).sum() - chance.sum() - np.sqrt(8 * (chance**2).sum())
+    prior = (by_user[1] ** 2).sum() / variance
+    assert variance > 0
+    design = np.hstack([of_users, fixed])
+    beta = newton(design, rewards, np.ones(60), prior)
+    means = np.exp(design @ beta)
+    ridge = np.zeros(design.shape[1])
+    ridge[:60] = prior * np.exp(beta[:60])
     exposures = np.empty((n, 3))
     for row in range(n):
         w = np.bincount(LOG.arms, minlength=3) / n
@@ -45,12 +79,12 @@ def test_statistic_is_the_score_by_regression() -> None:
             w = (1 - rate) * w
             w[LOG.arms[earlier]] += rate
         exposures[row] = w
-    root = np.sqrt(means)[:, None]
-    slopes = np.linalg.lstsq(root * design, root * exposures, rcond=None)[0]
+    weighted = means[:, None] * design
+    slopes = np.linalg.pinv(design.T @ weighted + np.diag(ridge)) @ (weighted.T @ exposures)
     scores = (rewards - means)[:, None] * (exposures - design @ slopes)
-    by_user = scores.reshape(60, 20, 3).sum(axis=1)
-    total = by_user.sum(axis=0)
-    expected = total @ np.linalg.pinv(by_user.T @ by_user, rcond=1e-9) @ total
+    sums = scores.reshape(60, 20, 3).sum(axis=1)
+    total = sums.sum(axis=0)
+    expected = total @ np.linalg.pinv(sums.T @ sums, rcond=1e-9) @ total
     frame = frame_of(LOG)
     found = ns.statistics(frame._replace(rates=np.array([rate])), frame.groups)
     assert found[0] == pytest.approx(expected, rel=1e-4)
@@ -83,8 +117,8 @@ def test_arms_are_permuted_within_blocks() -> None:
 def test_blocks_are_users_and_strata() -> None:
     strata = [0, 1, 0, 1, 1, 1]
     log = bdes.Log([0, 1, 0, 1, 1, 0], [0, 1, 1, 1, 0, 0], starts=[0, 4])
-    rows = rt._tested_rows(log, rt._as_strata(log, strata), np.random.default_rng(0))
-    order, blocks = rt._exchanged(rows)
+    _, exchanged = rows_of(log, strata)
+    order, blocks = exchange.in_blocks(exchanged.blocks)
     parts = np.split(order, blocks[1:-1])
     assert [sorted(part.tolist()) for part in parts] == [[0, 2], [1, 3], [4, 5]]
 
@@ -162,7 +196,7 @@ def test_long_sequences_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.statistic == first.statistic
     for starts in ([0, 10], [0, 700], [0, 100, 110]):  # short ones before or after a long one
         log = bdes.Log(LOG.arms, LOG.rewards, starts)
-        rows = rt._tested_rows(log, rt._as_strata(log, None), np.random.default_rng(3))
+        rows, _ = rows_of(log, seed=3)
         assert rows.arms.size == 500
         ends = [*rows.starts[1:].tolist(), 500]
         for begin, end in zip(rows.starts.tolist(), ends, strict=True):
@@ -201,7 +235,20 @@ def test_one_in_twenty_null_logs_raises_an_alarm(kind: str) -> None:
 
 
 @pytest.mark.slow
-def test_power_is_at_least_80_percent() -> None:
-    state = {"r": np.linspace(0.6, 0.2, 4), "b": np.linspace(0.2, 1.0, 4), "lam": 0.05}
-    logs = [random_log("crowd", 200, 100, seed, **state) for seed in range(40)]
+@pytest.mark.parametrize("known", [True, False])
+def test_targeted_logs_raise_few_alarms(known: bool) -> None:
+    logs = [targeted_log(100, 50, seed, known) for seed in range(200)]
+    assert 0.02 <= alarms(logs) <= 0.08
+
+
+@pytest.mark.slow
+def test_known_phases_raise_few_alarms() -> None:
+    assert 0.02 <= alarms([phased_log(200, 60, seed) for seed in range(200)]) <= 0.08
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("r", [(0.6, 0.2), (0.3, 0.1)])
+def test_power_is_at_least_80_percent(r: tuple[float, float]) -> None:
+    state = {"r": np.linspace(*r, 4), "b": np.linspace(0.2, 1.0, 4), "lam": 0.05}
+    logs = [random_log("crowd", 200, 100, seed, **state) for seed in range(200)]
     assert alarms(logs) >= 0.8
