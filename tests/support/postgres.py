@@ -10,8 +10,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import psycopg
-
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
 

@@ -17,7 +17,8 @@ from bdes_framework.planning.lift import BEFORE, BEST_FIXED, Comparison, Lift
 
 if TYPE_CHECKING:
     from bdes_framework.live.session import LiveSession
-    from bdes_framework.live.status import LiveStatus, ModelStatus
+    from bdes_framework.live.status import LiveStatus
+    from bdes_framework.live.tally import ModelStatus
 
 MAX_MODELS = 50
 """The newest are shown."""
