@@ -48,17 +48,32 @@ class ArmTally:
 
 
 @frozen
-class ModelNote:
-    """A model that was made."""
+class ModelStatus:
+    """A model, and what had become known for it.
+
+    Parameters
+    ----------
+    number : int
+        Models are numbered in the order they were made.
+    read : int
+        How many events it was made from.
+    decisions, rewards : int
+        How many of them there were when it was published.
+    time : float
+        When, in seconds since 1970.
+    version : str
+        Of the framework that made it.
+    digest : str
+        SHA-256 of its data.
+    """
 
     number: int
     read: int
     decisions: int
-    """How many decisions had been made when it was published."""
     rewards: int
-    digest: str
-    version: str
     time: float
+    version: str
+    digest: str
 
 
 @frozen
@@ -198,7 +213,7 @@ class Tally:
         self.n_late = 0
         self.settled = 0
         """Decisions below this number are waited for no more."""
-        self.models: list[ModelNote] = []
+        self.models: list[ModelStatus] = []
         self.before: list[int] = []
 
         self.shares = Shares()
@@ -235,7 +250,7 @@ class Tally:
                 self.n_forgotten += 1
             case ModelMade():
                 self.models.append(
-                    ModelNote(
+                    ModelStatus(
                         number=event.number,
                         read=event.read,
                         decisions=self.n_decisions,
@@ -287,7 +302,7 @@ class Tally:
             [a.name, a.is_active, a.shown, a.rewards, a.defaults, a.total] for a in self.arms
         ]
         values["models"] = [
-            [m.number, m.read, m.decisions, m.rewards, m.digest, m.version, m.time]
+            [m.number, m.read, m.decisions, m.rewards, m.time, m.version, m.digest]
             for m in self.models
         ]
         values["shares"] = [self.shares.width, sorted(self.shares.spans.items())]
@@ -304,7 +319,7 @@ class Tally:
             setattr(made, name, int(values[name]))
         made.before = [int(n) for n in values["before"]]
         made.arms = [ArmTally(*fields) for fields in values["arms"]]
-        made.models = [ModelNote(*fields) for fields in values["models"]]
+        made.models = [ModelStatus(*fields) for fields in values["models"]]
         made.shares.width = float(values["shares"][0])
         made.shares.spans = {int(span): list(counts) for span, counts in values["shares"][1]}
         made.visits = RecentVisits.restored(made.settled, arrays)

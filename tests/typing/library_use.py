@@ -1,7 +1,8 @@
 """The library's face, as a type checker sees it."""
 
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 from attrs import frozen
 
@@ -60,6 +61,28 @@ def simulate_a_crowd(plugins: bdes.Plugins, context: bdes.CrowdPolicyContext) ->
     assert_type(environment.visits_per_user, float | None)
     benchmark = bdes.crowd_benchmark_of(environment, 1000, planner)
     assert_type(benchmark, bdes.CrowdBenchmark | None)
+
+
+def serve_a_crowd(policy: bdes.CrowdPolicy, users: bdes.IntArray, folder: Path) -> None:
+    """Decide apart from learning, and live."""
+    if isinstance(policy, bdes.LearnsApart):
+        assert_type(policy.decider, bdes.CrowdDecider)
+        assert_type(policy.learner.learn(), bytes)
+        policy.decider.adopt(policy.learner.learn())
+        assert_type(policy.decider.choose(users), bdes.IntArray)
+        assert_type(policy.decider.estimates(), bdes.CrowdEstimates)
+    with bdes.open_live(folder) as live:
+        assert_type(live, bdes.LiveSession)
+        decision = live.decide("anna")
+        assert_type(decision, bdes.Decision)
+        assert_type(live.reward(decision.id, 1), Literal["noted", "duplicate", "late"])
+        assert_type(live.submit_decide(["anna"]), Future[list[bdes.Decision]])
+        assert_type(live.add_arm("poll"), int)
+        assert_type(live.arms(), list[bdes.ArmStatus])
+        assert_type(live.table(), bdes.DecisionTable | None)
+        assert_type(live.lift(), bdes.Lift | None)
+        assert_type(live.status(), bdes.LiveStatus)
+        assert_type(live.estimates(), bdes.CrowdEstimates | None)
 
 
 def simulate_and_plan(plugins: bdes.Plugins, instance: bdes.Instance) -> None:
