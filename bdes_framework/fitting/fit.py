@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
+import scipy
 from attrs import evolve, frozen
-from scipy.special import logit
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.numbers import as_integer
@@ -213,8 +213,10 @@ def _starts(log: Log, coordinates: Coordinates) -> Iterator[tuple[FloatArray, in
     level = (paid + 1) / (pulls + 2)
     theta = np.zeros(coordinates.size)
     # As if the state had been 0.7 throughout; b = 0.7 keeps it there.
-    theta[: log.n_arms] = logit(np.clip(level / 0.7 * coordinates.peak, 1e-6, 0.95))
-    theta[log.n_arms : 2 * log.n_arms] = logit(0.7) if coordinates.bounded else np.log(0.7)
+    theta[: log.n_arms] = scipy.special.logit(np.clip(level / 0.7 * coordinates.peak, 1e-6, 0.95))
+    theta[log.n_arms : 2 * log.n_arms] = (
+        scipy.special.logit(0.7) if coordinates.bounded else np.log(0.7)
+    )
     if not isinstance(coordinates.lam, RatePrediction):
         yield theta, log.n_rows
         return
@@ -224,7 +226,7 @@ def _starts(log: Log, coordinates: Coordinates) -> Iterator[tuple[FloatArray, in
     while rates and rates[-1] / 10 > least:
         rates.append(rates[-1] / 10)
     for rate in [coordinates.lam.lam, *rates]:
-        theta[-1] = logit(rate)
+        theta[-1] = scipy.special.logit(rate)
         n_known = max(_MIN_ROWS, 500 * log.n_arms, int(min(100 / float(rate), _MAX_FIRST_ROWS)))
         yield theta.copy(), n_known * log.n_rows // int(pulls.sum())
 

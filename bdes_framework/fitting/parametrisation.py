@@ -9,9 +9,9 @@ import math
 from typing import TypeAlias
 
 import numpy as np
+import scipy  # imports "special" when it is first used
 from attrs import field, frozen
 from numpy.typing import NDArray
-from scipy.special import expit, logit
 
 from bdes_framework._internal.arrays import FloatArray
 from bdes_framework._internal.text import quoted
@@ -181,7 +181,7 @@ class Coordinates:
             shares[n : 2 * n] = (b * highest) ** _SHARPNESS
         if not (shares < 1 - 1e-12).all():
             return None
-        theta: FloatArray = logit(shares)
+        theta: FloatArray = scipy.special.logit(shares)
         if not self.bounded:
             theta[n : 2 * n] = theta[n : 2 * n] / _SHARPNESS - math.log(highest)
         return theta
@@ -213,13 +213,15 @@ class Coordinates:
         """Return the part of it that is about lam."""
         if not isinstance(self.lam, RatePrediction):
             return 0.0
-        return -0.5 * float((theta[-1] - logit(self.lam.lam)) / self.lam.deviation) ** 2
+        return (
+            -0.5 * float((theta[-1] - scipy.special.logit(self.lam.lam)) / self.lam.deviation) ** 2
+        )
 
     def prior_score(self, theta: FloatArray) -> FloatArray:
         """Return the gradient of the log-prior."""
         score = 0.5 - _shares(theta)
         if isinstance(self.lam, RatePrediction):
-            score[-1] = (logit(self.lam.lam) - theta[-1]) / self.lam.deviation**2
+            score[-1] = (scipy.special.logit(self.lam.lam) - theta[-1]) / self.lam.deviation**2
         return score
 
     def prior_precision(self, theta: FloatArray) -> FloatArray:
@@ -244,5 +246,5 @@ def below(logarithm: FloatArray, highest: float) -> FloatArray:
 
 def _shares(theta: FloatArray) -> FloatArray:
     """Return expit of coordinates, kept away from 0 and 1."""
-    found: FloatArray = expit(np.clip(theta, -_MAX_LOGIT, _MAX_LOGIT))
+    found: FloatArray = scipy.special.expit(np.clip(theta, -_MAX_LOGIT, _MAX_LOGIT))
     return found

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -22,6 +23,9 @@ from bdes_framework.live.session import LiveSession
 _BACKLOG = 2_048
 _KEEP_ALIVE_SECONDS = 75
 _LOOK_SECONDS = 0.02
+_SWITCH_SECONDS = 0.0005
+"""How long one thread may keep the others from running Python. A request is handed from loop to
+writer and back; by Python's own 5 ms it would wait for the learner at each of these steps."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -41,9 +45,12 @@ def serve(
     handler = LogHandler(log)
     root = logging.getLogger()
     root.addHandler(handler)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
     try:
         asyncio.run(_serve(open_session, config, token, log, routes, listener))
     finally:
+        sys.setswitchinterval(interval)
         root.removeHandler(handler)
         listener.close()
 
