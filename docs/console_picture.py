@@ -34,7 +34,7 @@ def main() -> None:
         world = load_world(folder / "world.toml", setup.plugins)
         few = evolve(world, config=evolve(world.config, visits=VISITS))
         with ServiceProcess(folder) as service, browser(Path(made) / "profile") as window:
-            simulate_live(few, setup, url=service.address, compare=False)
+            simulate_live(few, setup, url=service.address, plays=0)
             window.open(service.address, width=WIDTH)
             window.wait_until("return document.querySelector('#shares svg')")
             for name, height in HEIGHTS.items():
