@@ -69,6 +69,9 @@ _PROTOCOLS: Mapping[Kind, type] = {
 }
 
 
+_FOR_MANY_USERS = (Kind.CROWD_ENVIRONMENT, Kind.CROWD_POLICY)
+
+
 class Plugins:
     """Plugins that were found, and everything the loaded ones registered.
 
@@ -79,13 +82,11 @@ class Plugins:
     >>> load_plugins(disabled=["bdes-framework"])
     Plugins(
         loaded=0,
-        environments=0,
-        policies=0,
+        environments=0, 0 for many users,
+        policies=0, 0 for many users,
         planners=0,
         noise_models=0,
         engines=0,
-        crowd_environments=0,
-        crowd_policies=0,
         journals=0,
     )
     """
@@ -113,12 +114,20 @@ class Plugins:
     def __repr__(self) -> str:
         states = Counter(status.state for status in self._statuses)
         counts = {
-            f"{kind}s".replace("ys", "ies").replace(" ", "_"): len(self._registry.table(kind))
+            f"{kind.value}s".replace("ys", "ies"): self._count(kind)
             for kind in Kind
+            if kind not in _FOR_MANY_USERS
         }
         failed = [status.name for status in self._statuses if status.state == "failed"]
         named = {"failed": shown_names(failed)} if failed else {}
         return shown_fields("Plugins", loaded=states["loaded"], **named, **counts)
+
+    def _count(self, kind: Kind) -> str:
+        """Return how many are registered, and how many of the same for many users."""
+        n, other = len(self._registry.table(kind)), COUNTERPARTS.get(kind)
+        if other is None:
+            return f"{n}"
+        return f"{n}, {len(self._registry.table(other))} for many users"
 
     @property
     def statuses(self) -> tuple[PluginStatus, ...]:
