@@ -127,6 +127,7 @@ bench: install
 	$(BIN)/python -m benchmarks.planners
 	$(BIN)/python -m benchmarks.runs
 	$(BIN)/python -m benchmarks.fitting
+	$(BIN)/python -m benchmarks.live
 
 bench-peers: install
 	$(BIN)/python -m benchmarks.peers
