@@ -86,6 +86,7 @@ class Plugins:
         engines=0,
         crowd_environments=0,
         crowd_policies=0,
+        journals=0,
     )
     """
 

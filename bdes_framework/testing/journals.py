@@ -1,5 +1,6 @@
 """Checks of journals."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 from unittest import SkipTest
 from uuid import uuid4
 
-from attrs import frozen
+from attrs import field, frozen
 
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import InvalidValueError, JournalError, PluginError
@@ -108,6 +109,8 @@ class Place:
     plugins: Plugins
     ref: Reference
     parameters: Mapping[str, object]
+    folder: Path = field(factory=Path.cwd)
+    """What relative names of files mean, in other processes too."""
 
     def journal(self) -> Journal:
         """Build another journal for the place; it is not open."""
@@ -123,9 +126,7 @@ class Place:
 def _place(subject: Subject) -> Place:
     """Return a place where nothing is yet."""
     word = f"kit_{uuid4().hex[:16]}"
-    ref = subject.ref
-    if isinstance(ref, Mapping):
-        ref = {key: _filled(value, word) for key, value in ref.items()}
+    ref = _filled(subject.ref, word) if isinstance(subject.ref, Mapping) else subject.ref
     given = {key: _filled(value, word) for key, value in subject.parameters.items()}
     if ref == subject.ref and given == subject.parameters:
         raise InvalidValueError(
@@ -136,6 +137,9 @@ def _place(subject: Subject) -> Place:
 
 
 def _filled(value: object, word: str) -> object:
+    """Return a parameter, or a table of them, with a word in the place of the placeholder."""
+    if isinstance(value, Mapping):
+        return {key: _filled(inner, word) for key, inner in value.items()}
     if isinstance(value, str):
         return value.replace(FRESH, word)
     return Path(str(value).replace(FRESH, word)) if isinstance(value, Path) else value
@@ -504,6 +508,7 @@ def threads_take_turns(subject: Subject, scenario: JournalScenario) -> None:
 
 def _worker(place: Place, name: str, pipe: Connection) -> None:
     """Take turns in another process, once it is told to; say what went wrong."""
+    os.chdir(place.folder)
     try:
         with closing(place.opened()) as journal:
             pipe.send(journal.claim("owner"))
@@ -537,6 +542,7 @@ def processes_take_turns(subject: Subject, scenario: JournalScenario) -> None:
 
 def _writer(place: Place, name: str, pipe: Connection) -> None:
     """Append without end in another process, and say after each turn how many there are."""
+    os.chdir(place.folder)
     journal = place.opened()
     pipe.send([journal.claim("owner"), journal.claim("learner")])
     for number in range(10**9):

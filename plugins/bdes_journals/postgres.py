@@ -61,6 +61,10 @@ _BEGIN = (
     "BEGIN; SELECT events, users, decisions, arms, models, checksum, txid_current()"
     " FROM {schema}.head FOR UPDATE"
 )
+_END_TRANSACTION = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE backend_xid = mod({p}::bigint, 4294967296)::text::xid"
+)
 _WAIT = "SELECT events FROM {schema}.head FOR UPDATE"
 _USERS = "SELECT name, number, checksum FROM {schema}.users WHERE name = ANY({p}::text[])"
 _FORGET = (
@@ -272,9 +276,11 @@ class PostgresJournal(TableJournal):
         while True:
             try:
                 self._server.connect()
+                # The server may not know that the connection is lost: then nobody ends it but us.
+                self._server.run(_END_TRANSACTION, transaction)
                 self._server.run(_WAIT)  # as long as the lost transaction goes on, it has the lock
                 [[status]] = self._server.run("SELECT txid_status({p})", transaction).fetchall()
-            except psycopg.Error as error:
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 if time.monotonic() > until:
                     raise JournalError(
                         f"{self.place}: the server was lost while a turn ended, and it is not known"

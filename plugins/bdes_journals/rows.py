@@ -140,28 +140,21 @@ class Turn:
         return [_nameless(user) for user in self.forgotten if user < self.counts.users]
 
     def _append(self, event: Event) -> None:
-        number, after = self.after.events, self.after
+        after = self.after
+        # Most events are of the first two kinds, so these are checked at one go.
         if isinstance(event, Decided):
-            _expect(event, event.number == after.decisions, f"number {after.decisions}")
-            _expect(event, 0 <= event.user < after.users, f"a user below {after.users}")
-            known = 0 <= event.arm < after.arms and 0 <= event.chosen < after.arms
-            _expect(event, known, f"arms below {after.arms}")
-            _expect(event, 0 <= event.probability <= 1, "a probability in [0, 1]")
-            _expect(event, isfinite(event.time), "a finite time")
-            packed = _DECISION.pack(
-                number, event.number, event.user, event.arm, event.chosen, event.model,
-                event.probability + 0.0, event.time,
-            )  # fmt: skip
-            # Unpacked again, they are Python's own numbers, whatever kind came.
-            at, *rest = _DECISION.unpack(packed)
-            self.events.append((at, DECIDED, *rest, crc32(packed)))
-            after.decisions += 1
+            self._append_decided(event)
         elif isinstance(event, Rewarded):
-            known = 0 <= event.decision < after.decisions
-            _expect(event, known, f"a decision below {after.decisions}")
-            _expect(event, 0 <= event.value <= 1, "a value in [0, 1]")
-            kind = REWARDED_LATE if event.is_late else REWARDED
-            self._add(event, kind, event.decision, event.value, event.time)
+            decision, value, time, is_late = event
+            if not (0 <= decision < after.decisions and 0 <= value <= 1 and isfinite(time)):
+                allowed = f"a decision below {after.decisions}, a value in [0, 1], a finite time"
+                raise _misfit(event, allowed)
+            packed = _OTHER.pack(
+                after.events, REWARDED_LATE if is_late else REWARDED, decision, value + 0.0, time
+            )
+            at, kind, about, paid, when = _OTHER.unpack(packed)
+            row = (at, kind, about, None, None, None, None, paid, when, crc32(packed))
+            self.events.append(row)
         elif isinstance(event, NewUser):
             _expect(event, event.user == after.users, f"number {after.users}")
             user = int(event.user)
@@ -192,6 +185,31 @@ class Turn:
         else:
             raise InvalidValueError(f"{event!r:.200} is no event")
         after.events += 1
+
+    def _append_decided(self, event: Decided) -> None:
+        after = self.after
+        number, user, arm, chosen, probability, model, time = event
+        if not (
+            number == after.decisions
+            and 0 <= user < after.users
+            and 0 <= arm < after.arms
+            and 0 <= chosen < after.arms
+            and 0 <= probability <= 1
+            and isfinite(time)
+        ):
+            raise _misfit(
+                event,
+                f"decision {after.decisions}, of a user below {after.users}, arms below"
+                f" {after.arms}, a probability in [0, 1], a finite time",
+            )
+        packed = _DECISION.pack(
+            after.events, number, user, arm, chosen, model, probability + 0.0, time
+        )
+        # Unpacked again, they are Python's own numbers, whatever kind came.
+        at, about, who, shown, wanted, by, likely, when = _DECISION.unpack(packed)
+        row = (at, DECIDED, about, who, shown, wanted, by, likely, when, crc32(packed))
+        self.events.append(row)
+        after.decisions += 1
 
     def _append_model(self, event: ModelMade) -> None:
         after = self.after
@@ -226,8 +244,12 @@ def _nameless(user: int) -> NamedRow:
 
 def _expect(event: Event, holds: bool, allowed: str) -> None:
     if not holds:
-        shown = event._replace(data=None) if isinstance(event, ModelMade) else event
-        raise InvalidValueError(f"{shown!r:.200} cannot be the next event: expected {allowed}")
+        raise _misfit(event, allowed)
+
+
+def _misfit(event: Event, allowed: str) -> InvalidValueError:
+    shown = event._replace(data=None) if isinstance(event, ModelMade) else event
+    return InvalidValueError(f"{shown!r:.200} cannot be the next event: expected {allowed}")
 
 
 # -- back to events ---------------------------------------------------------------------------

@@ -50,12 +50,16 @@ class Server:
         if self._connection is not None:
             self._connection.close()
         connection = psycopg.connect(self._conninfo(), autocommit=True)
-        # Whoever hangs in a turn loses it, so that others go on.
-        connection.execute(
-            "SET lock_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s'"
-        )
-        if connection.execute("SHOW synchronous_commit").fetchone() == ("off",):
-            connection.execute("SET synchronous_commit = on")
+        try:
+            # Whoever hangs in a turn, or cannot be heard any more, loses it before others give up.
+            connection.execute(
+                "SET idle_in_transaction_session_timeout = '20s'; SET lock_timeout = '60s'"
+            )
+            if connection.execute("SHOW synchronous_commit").fetchone() == ("off",):
+                connection.execute("SET synchronous_commit = on")
+        except BaseException:
+            connection.close()
+            raise
         self._connection = connection
         self._held = {role for role in self._held if self._try_lock(role)}
         return connection

@@ -1,5 +1,6 @@
 """The conformance kit on every first-party plugin, once per configuration."""
 
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from bdes_framework import Kind, load_plugins
 from tests.support.configurations import CONFIGURATIONS, EXPECTED_FAILURES
 
 PLUGINS = load_plugins()
+FOLDER = TemporaryDirectory(prefix="journals-")
 
 ARMS: dict[str, Any] = {"r": [0.9, 0.3, 0.5], "b": [0.1, 1.0, 0.6]}
 NOISE: list[dict[str, Any]] = [
@@ -80,6 +82,7 @@ def checks() -> list[kit.Check]:
         found += kit.crowd_policy_checks(policy, plugins=PLUGINS)
     found += kit.engine_checks("serial", plugins=PLUGINS)
     found += kit.engine_checks("processes", plugins=PLUGINS, workers=2)
+    found += kit.journal_checks("sqlite", plugins=PLUGINS, file=f"{FOLDER.name}/kit_fresh.sqlite")
     for planner in names(Kind.PLANNER):
         found += kit.planner_checks(planner, plugins=PLUGINS)
     for name, parameters in CONFIGURATIONS:
@@ -107,5 +110,6 @@ def test_no_plugin_is_left_out() -> None:
     assert names(Kind.CROWD_ENVIRONMENT) == ["crowd", "no-state"]
     assert set(names(Kind.CROWD_POLICY)) == {policy["use"] for policy in CROWD_POLICIES}
     assert names(Kind.ENGINE) == ["serial", "processes", "dask"]
+    assert names(Kind.JOURNAL) == ["sqlite", "postgres"]  # which has its own tests, with a server
     assert set(names(Kind.NOISE_MODEL)) == {noise["use"] for noise in NOISE}
     assert set(names(Kind.POLICY)) == {name for name, _ in CONFIGURATIONS}

@@ -11,7 +11,7 @@ import pytest
 from bdes_framework.live import Client
 from bdes_framework.live.serving import ServiceProcess
 from tests.support.live_traffic import Traffic
-from tests.support.postgres import BINARIES, ServerOf, postgres
+from tests.support.postgres import BINARIES, postgres_server
 
 LIVE = """
 name = "killed"
@@ -89,10 +89,10 @@ def test_full_disk_is_told_and_passes(tmp_path: Path) -> None:
 
 
 def kill_database(folder: Path, kills: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    with postgres() as address:
-        monkeypatch.setenv("BDES_JOURNAL_DSN", address)
+    with postgres_server() as server:
+        monkeypatch.setenv("BDES_JOURNAL_DSN", server.address)
         shop(folder, 'use = "postgres"')
-        rng, server = random.Random(seed), ServerOf(address)
+        rng = random.Random(seed)
         with ServiceProcess(folder) as service:
             traffic = Traffic(service.address, seed)
             traffic.start()
