@@ -139,8 +139,8 @@ if TYPE_CHECKING:
     from bdes_framework.live.session import open_live as open_live
     from bdes_framework.live.status import ArmStatus as ArmStatus
     from bdes_framework.live.status import LiveStatus as LiveStatus
-    from bdes_framework.live.status import ModelStatus as ModelStatus
     from bdes_framework.live.status import ShareSpan as ShareSpan
+    from bdes_framework.live.tally import ModelStatus as ModelStatus
     from bdes_framework.model.affine import AffineEffect as AffineEffect
     from bdes_framework.model.affine import add_pull as add_pull
     from bdes_framework.model.affine import effect_of_arms as effect_of_arms
@@ -221,7 +221,8 @@ _HOMES = {
     "live.decision": "Decision",
     "live.serve_config": "ServeConfig",
     "live.session": "LiveSession open_live",
-    "live.status": "ArmStatus LiveStatus ModelStatus ShareSpan",
+    "live.status": "ArmStatus LiveStatus ShareSpan",
+    "live.tally": "ModelStatus",
     "_version": "__version__",
     "calibration.ctr_curve": "CtrCurve RateCalibration UnidentifiedCurveError calibrate_rate",
     "fitting.parametrisation": "Coordinates RatePrediction",

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bdes_framework._internal.files import parse_toml
-from bdes_framework.cli.options import PATH, echo
+from bdes_framework.cli.options import PATH, echo, write_new
 from bdes_framework.errors import ConfigError
 from bdes_framework.interfaces import ChoosesApart
 from bdes_framework.live.config import FILE, build_live
@@ -42,12 +42,5 @@ def init(folder: Path, arms: str, policy: str) -> None:
     made = setup.plugins.crowd_policy(setup.policy, setup.config.problem, seed=1)
     if not isinstance(made, ChoosesApart):
         text = filled(0)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with file.open("x", encoding="utf-8") as out:
-            out.write(text)
-    except FileExistsError:
-        raise click.UsageError(f"{file} is already there; it was left as it is") from None
-    except OSError as error:
-        raise click.UsageError(f"cannot write {file}: {error.strerror}") from None
+    write_new(file, text)
     echo(f"wrote {file}; next: bdes live serve {folder}")

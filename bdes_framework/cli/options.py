@@ -130,6 +130,18 @@ def write_data(text: str) -> None:
     sys.stdout.write(text)  # click.echo would cut escape sequences out of the data
 
 
+def write_new(file: Path, text: str) -> None:
+    """Write a file that a user will change, in a folder that may be new; never over another."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8") as out:
+            out.write(text)
+    except FileExistsError:
+        raise click.UsageError(f"{file} is already there; it was left as it is") from None
+    except OSError as error:
+        raise click.UsageError(f"cannot write {file}: {error.strerror}") from None
+
+
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, for other programs.")
 
 

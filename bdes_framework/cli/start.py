@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from bdes_framework.cli.options import PATH, echo, plugin_options
+from bdes_framework.cli.options import PATH, echo, plugin_options, write_new
 from bdes_framework.experiment.schema import experiment_schema
 from bdes_framework.interfaces import Kind
 from bdes_framework.plugin.load import load_plugins
@@ -25,13 +25,7 @@ def init(file: Path) -> None:
     chosen = [name for name in _PREFERRED if name in names] or names
     policies = "\n\n".join(f'[[policies]]\nuse = "{name}"' for name in chosen[:3])
     text = template.format(file=file.name, policies=policies or _NO_POLICY)
-    try:
-        with file.open("x", encoding="utf-8") as out:
-            out.write(text)
-    except FileExistsError:
-        raise click.UsageError(f"{file} is already there; it was left as it is") from None
-    except OSError as error:
-        raise click.UsageError(f"cannot write {file}: {error.strerror}") from None
+    write_new(file, text)
     echo(f"wrote {file}; next: bdes run {file}")
 
 

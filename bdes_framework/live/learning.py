@@ -65,7 +65,7 @@ class LearningState:
         """Return the state before the first event."""
         assert isinstance(policy, LearnsApart)
         player = LearnerPlayer(policy.learner)
-        return cls(player, Follower(player, Tally(), len(header.arms)))
+        return cls(player, Follower(player, Tally(with_users=False), len(header.arms)))
 
     @property
     def tally(self) -> Tally:

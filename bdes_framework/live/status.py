@@ -9,7 +9,7 @@ from bdes_framework._internal.arrays import FloatArray
 from bdes_framework.interfaces import CrowdEstimates, Kind, StationaryPlanner
 from bdes_framework.live.config import LiveSetup
 from bdes_framework.live.state import State
-from bdes_framework.live.tally import Tally
+from bdes_framework.live.tally import ModelStatus, Tally
 from bdes_framework.model.decision_table import DecisionTable
 from bdes_framework.model.instance import Instance
 from bdes_framework.planning.lift import Lift, lift, over_traffic
@@ -48,35 +48,6 @@ class ArmStatus:
     rewards: int
     defaults: int
     mean_reward: float | None
-
-
-@frozen
-class ModelStatus:
-    """A model, and what had become known for it.
-
-    Parameters
-    ----------
-    number : int
-        Models are numbered in the order they were made.
-    read : int
-        How many events it was made from.
-    decisions, rewards : int
-        How many of them there were when it was published.
-    time : float
-        When, in seconds since 1970.
-    version : str
-        Of the framework that made it.
-    digest : str
-        SHA-256 of its data.
-    """
-
-    number: int
-    read: int
-    decisions: int
-    rewards: int
-    time: float
-    version: str
-    digest: str
 
 
 @frozen
@@ -165,11 +136,6 @@ def arms_of(tally: Tally) -> tuple[ArmStatus, ...]:
     return tuple(found)
 
 
-def models_of(tally: Tally) -> tuple[ModelStatus, ...]:
-    """Return all models that were made."""
-    return tuple(ModelStatus(**asdict(note)) for note in tally.models)
-
-
 def shares_of(tally: Tally) -> tuple[ShareSpan, ...]:
     """Return how often each arm was shown, over time."""
     return tuple(ShareSpan(time, tuple(counts)) for time, counts in tally.share_spans())
@@ -217,7 +183,7 @@ def status_of(setup: LiveSetup, state: State | None, process: ProcessStatus) -> 
         rewards_per_second=process.rates[1],
         waiting=process.waiting,
         arms=arms_of(tally),
-        models=models_of(tally),
+        models=tuple(tally.models),
         shares=shares_of(tally),
         span=tally.shares.width,
         state_edges=edges,

@@ -30,6 +30,7 @@ BEFORE = 1_000
 """So many decisions are the traffic before: what was shown when little was learned."""
 _MOST_SPANS = 96
 _FIRST_WIDTH = 60.0
+_LEAST_ROOM = 1024
 
 
 @define
@@ -48,17 +49,32 @@ class ArmTally:
 
 
 @frozen
-class ModelNote:
-    """A model that was made."""
+class ModelStatus:
+    """A model, and what had become known for it.
+
+    Parameters
+    ----------
+    number : int
+        Models are numbered in the order they were made.
+    read : int
+        How many events it was made from.
+    decisions, rewards : int
+        How many of them there were when it was published.
+    time : float
+        When, in seconds since 1970.
+    version : str
+        Of the framework that made it.
+    digest : str
+        SHA-256 of its data.
+    """
 
     number: int
     read: int
     decisions: int
-    """How many decisions had been made when it was published."""
     rewards: int
-    digest: str
-    version: str
     time: float
+    version: str
+    digest: str
 
 
 @frozen
@@ -82,14 +98,22 @@ class Snapshot:
 
 
 class RecentVisits:
-    """User, arm and whether the reward is known, of the decisions from ``first`` on."""
+    """User, arm and whether the reward is known, of the decisions from ``first`` on.
 
-    def __init__(self, first: int = 0) -> None:
+    Parameters
+    ----------
+    with_users : bool
+        Whether users are kept too: nobody asks a learner's tally for them.
+    first : int
+        The first decision.
+    """
+
+    def __init__(self, with_users: bool = True, first: int = 0) -> None:
         self.first = first
         self.size = 0
-        self._users = np.zeros(1024, dtype=np.int32)
-        self._arms = np.zeros(1024, dtype=np.int16)
-        self._known = np.zeros(1024, dtype=np.uint8)
+        self._users = np.zeros(_LEAST_ROOM if with_users else 0, dtype=np.int32)
+        self._arms = np.zeros(_LEAST_ROOM, dtype=np.int16)
+        self._known = np.zeros(_LEAST_ROOM, dtype=np.uint8)
 
     @property
     def stop(self) -> int:
@@ -98,12 +122,22 @@ class RecentVisits:
 
     def add(self, user: int, arm: int) -> None:
         """Take note of the next decision."""
-        if self.size == self._users.size:
-            room = 2 * self.size
-            self._users, self._arms = np.resize(self._users, room), np.resize(self._arms, room)
-            self._known = np.resize(self._known, room)
-        self._users[self.size], self._arms[self.size], self._known[self.size] = user, arm, 0
+        at = self.size
+        if at == self._arms.size:
+            self._keep(0, at + at // 8)
+        if self._users.size:
+            self._users[at] = user
+        self._arms[at], self._known[at] = arm, 0
         self.size += 1
+
+    def _keep(self, start: int, room: int) -> None:
+        """Move what is kept from a place on to arrays of another size."""
+        for name in ("_users", "_arms", "_known"):
+            kept = getattr(self, name)
+            if kept.size:
+                moved = np.zeros(room, dtype=kept.dtype)
+                moved[: self.size - start] = kept[start : self.size]
+                setattr(self, name, moved)
 
     def arm_of(self, decision: int) -> int:
         """Return what was shown."""
@@ -128,13 +162,7 @@ class RecentVisits:
         """Let go of older decisions, as soon as they are most of what is kept."""
         gone = decision - self.first
         if 2 * gone > self.size:
-            at = slice(gone, self.size)
-            room = max(1024, self.size - gone)
-            self._users, self._arms = (
-                np.resize(self._users[at], room),
-                np.resize(self._arms[at], room),
-            )
-            self._known = np.resize(self._known[at], room)
+            self._keep(gone, max(_LEAST_ROOM, self.size - gone))
             self.first, self.size = decision, self.size - gone
 
     def saved(self, start: int) -> dict[str, NDArray[np.generic]]:
@@ -145,15 +173,11 @@ class RecentVisits:
     @classmethod
     def restored(cls, first: int, arrays: Mapping[str, NDArray[Any]]) -> "RecentVisits":
         """Return visits whose users are not known any more, nor needed."""
-        made = cls(first)
+        made = cls(first=first)
+        made._keep(0, max(_LEAST_ROOM, arrays["open_arms"].size))
         made.size = arrays["open_arms"].size
-        room = max(1024, made.size)
-        made._users = np.zeros(room, dtype=np.int32)
-        for name in ("arms", "known"):
-            kept = getattr(made, f"_{name}")
-            whole = np.zeros(room, dtype=kept.dtype)
-            whole[: made.size] = arrays[f"open_{name}"]
-            setattr(made, f"_{name}", whole)
+        made._arms[: made.size] = arrays["open_arms"]
+        made._known[: made.size] = arrays["open_known"]
         return made
 
 
@@ -187,7 +211,7 @@ class Shares:
 class Tally:
     """Numbers of users, decisions and rewards, arms, models, and the decisions waited for."""
 
-    def __init__(self) -> None:
+    def __init__(self, with_users: bool = True) -> None:
         self.arms: list[ArmTally] = []
         self.n_events = 0
         self.n_users = 0
@@ -198,11 +222,11 @@ class Tally:
         self.n_late = 0
         self.settled = 0
         """Decisions below this number are waited for no more."""
-        self.models: list[ModelNote] = []
+        self.models: list[ModelStatus] = []
         self.before: list[int] = []
 
         self.shares = Shares()
-        self.visits = RecentVisits()
+        self.visits = RecentVisits(with_users)
 
     @property
     def active(self) -> list[int]:
@@ -235,7 +259,7 @@ class Tally:
                 self.n_forgotten += 1
             case ModelMade():
                 self.models.append(
-                    ModelNote(
+                    ModelStatus(
                         number=event.number,
                         read=event.read,
                         decisions=self.n_decisions,
@@ -287,7 +311,7 @@ class Tally:
             [a.name, a.is_active, a.shown, a.rewards, a.defaults, a.total] for a in self.arms
         ]
         values["models"] = [
-            [m.number, m.read, m.decisions, m.rewards, m.digest, m.version, m.time]
+            [m.number, m.read, m.decisions, m.rewards, m.time, m.version, m.digest]
             for m in self.models
         ]
         values["shares"] = [self.shares.width, sorted(self.shares.spans.items())]
@@ -304,7 +328,7 @@ class Tally:
             setattr(made, name, int(values[name]))
         made.before = [int(n) for n in values["before"]]
         made.arms = [ArmTally(*fields) for fields in values["arms"]]
-        made.models = [ModelNote(*fields) for fields in values["models"]]
+        made.models = [ModelStatus(*fields) for fields in values["models"]]
         made.shares.width = float(values["shares"][0])
         made.shares.spans = {int(span): list(counts) for span, counts in values["shares"][1]}
         made.visits = RecentVisits.restored(made.settled, arrays)

@@ -242,12 +242,10 @@ class Writer:
             self.trouble = None
         except BaseException as error:
             failure = error
-            if isinstance(error, JournalError):
-                self.trouble = str(error)
-            elif not isinstance(error, BdesError):
+            if not isinstance(error, BdesError):
                 failure = ContractError(f"the policy raised {error_text(error)}")
                 failure.__cause__ = error
-                self.trouble = str(failure)
+            self.trouble = str(failure)
             for one in waiting:
                 one.future.set_exception(failure)
             return

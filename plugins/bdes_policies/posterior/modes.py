@@ -217,6 +217,7 @@ class ModeSearch:
             repeated = any(_is_same_mode(one.point, other.point) for other in self.modes)
             if not repeated and one.evidence > found[0].evidence - _MAX_EVIDENCE_GAP:
                 self.modes.append(one)
+        self._pulls = NO_PULLS  # they may be many, and are given anew the next time
         return self.modes
 
     def add_arm(self) -> None:
