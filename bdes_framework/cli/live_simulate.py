@@ -26,7 +26,7 @@ _RESTART_HELP = "After so many visits, ask the service to stop, and start it aga
 _KILL_HELP = "After so many visits, kill the service, and start it again."
 _VISIT = click.IntRange(min=1)
 _RATE = click.FloatRange(min=0, max=1e6, min_open=True)
-_COMPARE_HELP = "Whether to play the same policy in simulate_crowd too."
+_PLAYS_HELP = "How often to play the same policy in simulate_crowd, to compare."
 
 
 @click.command()
@@ -44,7 +44,9 @@ _COMPARE_HELP = "Whether to play the same policy in simulate_crowd too."
 @click.option("--restart", "restarts", type=_VISIT, multiple=True, help=_RESTART_HELP)
 @click.option("--kill", "kills", type=_VISIT, multiple=True, help=_KILL_HELP)
 @click.option("--rate", type=_RATE, help="At most so many decisions a second.")
-@click.option("--compare/--no-compare", default=True, help=_COMPARE_HELP)
+@click.option(
+    "--plays", type=click.IntRange(0, 1_000), default=10, show_default=True, help=_PLAYS_HELP
+)
 @AS_JSON
 def simulate(
     folder: Path,
@@ -55,7 +57,7 @@ def simulate(
     restarts: tuple[int, ...],
     kills: tuple[int, ...],
     rate: float | None,
-    compare: bool,
+    plays: int,
     as_json: bool,
 ) -> None:
     """Serve users whose truth is known from FOLDER, over HTTP, and say what is lost.
@@ -80,14 +82,14 @@ def simulate(
                 restarts=restarts,
                 kills=kills,
                 rate=rate,
-                compare=compare,
+                plays=plays,
                 on_visits=told.advance,
             )
     if as_json:
         names = ("regret", "regret_alone", "ratio")
         echo(json_text({**asdict(found), **{name: getattr(found, name) for name in names}}))
     else:
-        echo("\n".join(_lines(found)))
+        echo("\n".join(lines_of(found)))
     if found.missing:
         raise click.exceptions.Exit(1)
 
@@ -110,13 +112,14 @@ def _copied(folder: Path) -> Iterator[Path]:
         yield place
 
 
-def _lines(found: LiveSimulation) -> Iterator[str]:
+def lines_of(found: LiveSimulation) -> Iterator[str]:
     """Yield what was found, the answer first."""
     yield _answer(found)
     yield ""
     rows = [("earned over HTTP", found.earned, found.regret)]
-    if found.alone is not None:
-        rows.append(("in simulate_crowd", found.alone, found.regret_alone))
+    if found.alone:
+        mean = sum(found.alone) / len(found.alone)
+        rows.append(("in simulate_crowd", mean, found.regret_alone))
     if found.best is not None:
         rows.append(("best decision table", found.best, None))
     for name, earned, regret in rows:
@@ -149,7 +152,10 @@ def _answer(found: LiveSimulation) -> str:
     )
     if found.ratio is None:
         return answer
-    return f"{answer}, {found.ratio:.2f} times as much as the same policy in simulate_crowd"
+    shares = sorted(100 * (1 - earned / found.best) for earned in found.alone)
+    plays = f"{shares[0]:.2f} to {shares[-1]:.2f} % in {counted(len(shares), 'play')}"
+    ratio = f"{found.ratio:.2f} times as much as the same policy in simulate_crowd"
+    return f"{answer}, {ratio} ({plays})"
 
 
 def _share(regret: float, found: LiveSimulation) -> str:

@@ -47,9 +47,9 @@ class LiveSimulation:
         Expected reward of all visits, given the arms shown.
     best : float | None
         What the best decision table earns on the same visits; None if there is no benchmark.
-    alone : float | None
+    alone : tuple[float, ...]
         What the same policy earns in :func:`simulate_crowd`, on the same users with the same
-        feedback; None if that was not asked for.
+        feedback: each time with another seed, the first with its own.
     rewards, lost : int
         How many rewards the service was told, and how many were never known.
     models : int
@@ -68,7 +68,7 @@ class LiveSimulation:
     users: int
     earned: float
     best: float | None
-    alone: float | None
+    alone: tuple[float, ...]
     rewards: int
     lost: int
     models: int
@@ -85,10 +85,10 @@ class LiveSimulation:
 
     @property
     def regret_alone(self) -> float | None:
-        """What the same policy loses without a service around it."""
-        if self.best is None or self.alone is None:
+        """What the same policy loses without a service around it, on average."""
+        if self.best is None or not self.alone:
             return None
-        return self.best - self.alone
+        return self.best - math.fsum(self.alone) / len(self.alone)
 
     @property
     def ratio(self) -> float | None:
@@ -99,7 +99,7 @@ class LiveSimulation:
 
 
 @define
-class _Played:
+class Played:
     """What happened so far."""
 
     visits: int = 0
@@ -121,7 +121,7 @@ def simulate_live(
     restarts: Sequence[int] = (),
     kills: Sequence[int] = (),
     rate: float | None = None,
-    compare: bool = True,
+    plays: int = 10,
     on_visits: Callable[[int], None] = lambda visits: None,
 ) -> LiveSimulation:
     """Let the users of a world be served over HTTP, and say what that earned.
@@ -142,8 +142,8 @@ def simulate_live(
         After so many visits it is killed (SIGKILL), and started again.
     rate : float | None
         At most so many decisions a second; by default as many as the service makes.
-    compare : bool
-        Whether to play the same policy in :func:`simulate_crowd` too.
+    plays : int
+        How often to play the same policy in :func:`simulate_crowd`, to compare.
     on_visits : Callable[[int], None]
         Told how many visits are made, now and then.
 
@@ -165,21 +165,19 @@ def simulate_live(
         arms = _check_new(client, environment.n_arms)
         callers = stack.enter_context(ThreadPoolExecutor(connections))
         players = _Callers(client, callers, arms, connections)
-        played = _Played()
-        for visits in _visits(world, environment, players, played, stops=stops, rate=rate):
+        played = Played()
+        for visits in make_visits(world, environment, players, played, stops=stops, rate=rate):
             on_visits(visits)
             if service is not None and visits in stops:
                 played.down += service.restart(kill=visits in kills)
         missing = _missing(client, played)
-    best, alone = _best(world, played.visits), None
-    if compare:
-        alone = _alone(world, setup, played.visits)
+    seeds = range(setup.config.seed, setup.config.seed + plays)
     return LiveSimulation(
         visits=played.visits,
         users=played.users,
         earned=played.earned,
-        best=best,
-        alone=alone,
+        best=best_of(world, played.visits),
+        alone=tuple(earned_alone(world, setup, played.visits, seed) for seed in seeds),
         rewards=played.told,
         lost=played.lost,
         models=played.model + 1,
@@ -273,11 +271,11 @@ class _Callers:
                 )
 
 
-def _visits(
+def make_visits(
     world: World,
     environment: CrowdEnvironment,
     callers: Decides,
-    played: _Played,
+    played: Played,
     *,
     stops: Sequence[int] = (),
     rate: float | None = None,
@@ -316,7 +314,7 @@ def _until_pause(world: World, done: int, stops: Sequence[int]) -> int:
     return min(pauses + [stop for stop in stops if stop > done]) - done
 
 
-def _missing(client: Client, played: _Played) -> tuple[str, ...]:
+def _missing(client: Client, played: Played) -> tuple[str, ...]:
     """Return what was acknowledged and is not known: lines, none if all is there."""
     arms = client.arms()
     found = []
@@ -330,23 +328,24 @@ def _missing(client: Client, played: _Played) -> tuple[str, ...]:
 # -- the same without a service -------------------------------------------------------------
 
 
-def _best(world: World, visits: int) -> float | None:
+def best_of(world: World, visits: int) -> float | None:
+    """Return what the best decision table earns on the same visits; None without a benchmark."""
     planner = stationary_planner(world.plugins, "certified")
     found = crowd_benchmark_of(world.environment(), visits, planner)
     return None if found is None else found.value
 
 
-def _alone(world: World, setup: LiveSetup, visits: int) -> float:
-    """Return what the same policy earns in a simulation, with the same floor."""
+def earned_alone(world: World, setup: LiveSetup, visits: int, seed: int) -> float:
+    """Return what the same policy earns in a simulation, with the same floor, and a seed."""
     config = setup.config
-    policy = setup.plugins.crowd_policy(setup.policy, config.problem, seed=config.seed)
+    policy = setup.plugins.crowd_policy(setup.policy, config.problem, seed=seed)
     if config.floor:
-        policy = _WithFloor(policy, config.floor, len(config.arms), config.seed)
+        policy = WithFloor(policy, config.floor, len(config.arms), seed)
     found = simulate_crowd(world.environment(), policy, visits, feedback=world.feedback)
     return found.total_mean
 
 
-class _WithFloor:
+class WithFloor:
     """A crowd policy, but every arm is shown with at least some probability, as a service does."""
 
     def __init__(self, policy: CrowdPolicy, floor: float, n_arms: int, seed: int) -> None:

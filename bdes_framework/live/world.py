@@ -15,7 +15,7 @@ from bdes_framework.plugin.plugins import Plugins
 from bdes_framework.simulation.feedback import Feedback, FeedbackConfig
 
 FILE = "world.toml"
-MAX_VISITS = 10**9
+MAX_VISITS = 10**7
 
 
 @frozen

@@ -11,14 +11,14 @@ import pytest
 from attrs import evolve
 
 import bdes_framework as bdes
-from bdes_framework.cli.live_simulate import _lines
-from bdes_framework.live.config import load_live
+from bdes_framework.cli.live_simulate import lines_of
+from bdes_framework.live.config import LiveSetup, load_live
 from bdes_framework.live.serving import ServiceProcess
 from bdes_framework.live.simulate import (
     LiveSimulation,
-    _Played,
-    _visits,
-    _WithFloor,
+    Played,
+    WithFloor,
+    make_visits,
     simulate_live,
 )
 from bdes_framework.live.world import World, build_world, load_world
@@ -79,8 +79,8 @@ def test_loop_is_that_of_simulate_crowd(feedback: dict[str, Any], stops: list[in
     first, second = (
         world.plugins.crowd_policy("crowd-posterior", problem, seed=1) for _ in range(2)
     )
-    service, played = PolicyAsService(first), _Played()
-    pauses = list(_visits(world, world.environment(), service, played, stops=stops))
+    service, played = PolicyAsService(first), Played()
+    pauses = list(make_visits(world, world.environment(), service, played, stops=stops))
     trace = bdes.simulate_crowd(world.environment(), second, 2_000, feedback=world.feedback)
     assert played.earned == pytest.approx(trace.total_mean, rel=1e-12)
     assert (played.visits, played.users) == (trace.visits, trace.n_users)
@@ -97,7 +97,7 @@ def test_floor_shows_each_arm_as_often() -> None:
     assert isinstance(plain, bdes.ChoosesApart)
     n = 4_000
     users = np.zeros(n, dtype=np.int64)
-    shown = _WithFloor(policy, 0.1, 3, 1).ask(users)
+    shown = WithFloor(policy, 0.1, 3, 1).ask(users)
     others = 0
     for i in range(n):
         others += int(plain.choose(users[:1])[0] != shown[i])
@@ -135,7 +135,9 @@ def a_folder(place: Path, world: str = "", live: str = LIVE) -> Path:
 def test_service_learns_through_restarts_and_losses(tmp_path: Path) -> None:
     late = "feedback = {delay = 100, delays = 'geometric', lost = 0.1}"
     folder = a_folder(tmp_path, late)
-    done = bdes_process("live", "simulate", str(folder), "--restart", "2050", "--json")
+    done = bdes_process(
+        "live", "simulate", str(folder), "--restart", "2050", "--plays", "2", "--json"
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["missing"] == []
@@ -145,7 +147,10 @@ def test_service_learns_through_restarts_and_losses(tmp_path: Path) -> None:
     assert 300 < found["lost"] < 500
     assert found["models"] > 5
     assert 0 < found["regret"] < 0.15 * found["best"]
-    assert found["ratio"] == pytest.approx(found["regret"] / (found["best"] - found["alone"]))
+    assert found["ratio"] == pytest.approx(
+        found["regret"] / (found["best"] - sum(found["alone"]) / 2)
+    )
+    assert found["alone"][0] != found["alone"][1]
     replayed = bdes_process("live", "replay", str(folder))
     assert replayed.returncode == 0, replayed.stdout
     assert "4,000" in replayed.stdout
@@ -159,11 +164,11 @@ def test_another_process_may_serve_it(tmp_path: Path) -> None:
     setup = load_live(folder)
     with ServiceProcess(folder) as service:
         world = a_world(visits=300)
-        found = simulate_live(world, setup, url=service.address, rate=400.0, compare=False)
+        found = simulate_live(world, setup, url=service.address, rate=400.0, plays=0)
         assert found.visits == 300
         assert found.seconds > 0.7, "more decisions a second than the file allows"
         assert found.missing == ()
-        assert (found.alone, found.ratio) == (None, None)
+        assert (found.alone, found.ratio) == ((), None)
         assert service.pid
         with pytest.raises(bdes.InvalidValueError, match="made 300 decisions before"):
             simulate_live(world, setup, url=service.address)
@@ -188,7 +193,7 @@ def test_what_got_lost_is_the_answer() -> None:
         users=10,
         earned=40.0,
         best=50.0,
-        alone=42.0,
+        alone=(41.0, 43.0),
         rewards=90,
         lost=5,
         models=3,
@@ -199,13 +204,13 @@ def test_what_got_lost_is_the_answer() -> None:
         missing=("shown: 100 were acknowledged, and the service knows 99",),
     )
     assert (lost.regret, lost.regret_alone, lost.ratio) == (10.0, 8.0, 1.25)
-    lines = list(_lines(lost))
+    lines = list(lines_of(lost))
     assert lines[0].startswith("NOT all that was acknowledged is known: shown: 100")
     assert "are known to the service" not in lines[-1]
-    found = list(_lines(evolve(lost, missing=())))
+    found = list(lines_of(evolve(lost, missing=())))
     assert found[0].startswith("the service loses 20.00 % of what the best decision table earns")
-    assert "1.25 times as much as the same policy" in found[0]
-    assert "no benchmark" in next(_lines(evolve(lost, missing=(), best=None)))
+    assert "1.25 times as much as the same policy in simulate_crowd (14.00 to 18.00 %" in found[0]
+    assert "no benchmark" in next(lines_of(evolve(lost, missing=(), best=None)))
 
 
 def test_the_shop_is_a_learner_and_its_world() -> None:
@@ -215,20 +220,35 @@ def test_the_shop_is_a_learner_and_its_world() -> None:
     assert world.config.visits == 100_000
 
 
+def a_shop(folder: Path, seed: int) -> tuple[LiveSetup, World]:
+    """Return the example's learner in a folder of its own, and its users, with another seed."""
+    shutil.copytree(SHOP, folder, ignore=shutil.ignore_patterns("*.sqlite*"))
+    text = (folder / "live.toml").read_text().replace("seed = 1", f"seed = {seed}")
+    (folder / "live.toml").write_text(text)
+    setup = load_live(folder)
+    return setup, load_world(folder / "world.toml", setup.plugins).with_seed(seed)
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(3_600)
+@pytest.mark.timeout(7_200)
 def test_service_loses_little_beside_simulate_crowd(tmp_path: Path) -> None:
-    """2,000 users, 50 visits, delays, a tenth lost, two restarts."""
-    found = []
-    for seed in (1, 2, 3):
-        folder = tmp_path / str(seed)
-        shutil.copytree(SHOP, folder, ignore=shutil.ignore_patterns("*.sqlite*"))
-        text = (folder / "live.toml").read_text().replace("seed = 1", f"seed = {seed}")
-        (folder / "live.toml").write_text(text)
-        setup = load_live(folder)
-        world = load_world(folder / "world.toml", setup.plugins).with_seed(seed)
-        found.append(simulate_live(world, setup, connections=8, restarts=[30_000], kills=[60_000]))
-    assert all(one.missing == () for one in found)
-    assert all((one.restarts, one.kills, one.users) == (1, 1, 2_000) for one in found)
-    lost = sum(one.regret or 0.0 for one in found)
-    assert lost < 1.15 * sum(one.regret_alone or 0.0 for one in found)
+    """2,000 users, 50 visits, delays, a tenth lost, two restarts: at most 1.15 times the regret.
+
+    One run's regret varies by a fifth: so six over HTTP, beside thirty without a service.
+    """
+    served, alone = [], []
+    for seed in range(1, 7):
+        setup, world = a_shop(tmp_path / str(seed), seed)
+        found = simulate_live(
+            world, setup, connections=8, restarts=[30_000], kills=[60_000], plays=5
+        )
+        assert found.missing == ()
+        assert (found.restarts, found.kills, found.users) == (1, 1, 2_000)
+        assert found.regret is not None
+        assert found.best is not None
+        served.append(found.regret)
+        alone += [found.best - earned for earned in found.alone]
+    allowed = 1.15 * np.mean(alone)
+    doubt = np.hypot(np.std(served, ddof=1) / 6**0.5, 1.15 * np.std(alone, ddof=1) / 30**0.5)
+    print(f"{np.mean(served):.0f} ± {doubt:.0f}, allowed {allowed:.0f}", served, alone)
+    assert np.mean(served) < allowed + 2 * doubt

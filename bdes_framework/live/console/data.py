@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bdes_framework._internal.arrays import FloatArray
-from bdes_framework._internal.text import counted, error_message, one_line
+from bdes_framework._internal.text import counted, error_message, error_text, one_line
 from bdes_framework._version import __version__
 from bdes_framework.errors import BdesError
 from bdes_framework.interfaces import CrowdEstimates
@@ -51,9 +51,9 @@ class ConsoleReader:
         try:
             status = session.status()
             found = session.estimates(), session.table(), session.lift()
-        except BdesError as error:
-            what = one_line(error_message(error))
-            return _bare(session.config.name, f"Not healthy: {what}")
+        except Exception as error:  # a policy of other people may raise anything
+            what = error_message(error) if isinstance(error, BdesError) else error_text(error)
+            return _bare(session.config.name, f"Not healthy: {one_line(what)}")
         return self._shown(status, *found)
 
     def _shown(

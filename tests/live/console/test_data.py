@@ -146,10 +146,15 @@ def test_starting_and_failing_are_said() -> None:
     class Broken:
         is_ready = True
         config = IDLE
+        error: Exception = bdes.JournalError("the disk is full", is_passing=True)
 
         def status(self) -> LiveStatus:
-            raise bdes.JournalError("the disk is full", is_passing=True)
+            raise self.error
 
-    found = json.loads(ConsoleReader(Broken)())  # type: ignore[arg-type]
+    broken = Broken()
+    read = ConsoleReader(lambda: broken)  # type: ignore[arg-type, return-value]
+    found = json.loads(read())
     assert found["headline"] == "Not healthy: the disk is full"
     assert not found["is_healthy"]
+    broken.error = ZeroDivisionError("of somebody's policy")
+    assert json.loads(read())["headline"] == "Not healthy: ZeroDivisionError: of somebody's policy"

@@ -127,6 +127,25 @@ def test_what_is_missing_is_left_out(window: Browser, console: ServedConsole) ->
     assert window.console_errors() == []
 
 
+def test_of_many_arms_the_most_shown_are_drawn(window: Browser, console: ServedConsole) -> None:
+    many = a_status(headline="many")
+    (first, *_), n = many["arms"], 60
+    many["arms"] = [
+        {**first, "number": i, "name": f"arm {i}", "share": i / 1770, "shown": i} for i in range(n)
+    ]
+    many["shares"] = [{"from": 1e9 + 60 * i, "counts": list(range(n))} for i in range(3)]
+    look(window, console, many, "phone")
+    circles = "document.querySelectorAll('#earns-picture circle').length"
+    assert window.run(f"return {circles}") == 20
+    drawn = window.run("return document.getElementById('earns-picture').textContent")
+    assert "arm 59 " in drawn
+    assert "arm 40 " in drawn
+    assert "arm 39 " not in drawn
+    assert window.run("return document.querySelectorAll('#arms-table tbody tr').length") == n
+    assert window.run("return document.querySelectorAll('#shares-table thead th').length") == 21
+    assert window.console_errors() == []
+
+
 def test_sick_service_is_seen_at_once(window: Browser, console: ServedConsole) -> None:
     look(
         window,

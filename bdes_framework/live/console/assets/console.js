@@ -4,6 +4,7 @@ import { drawIntervals, drawPlan, drawShares, legend, swatched } from "./picture
 import { clock, decimal, element, fillTable, moment, percent, range, signed, write } from "./words.js";
 
 const RETRY_SECONDS = 3;
+const MOST_ARMS = 20; // of pictures and of tables with a column each: those shown most
 const $ = (id) => document.getElementById(id);
 const three = (value) => decimal(value, 3);
 const two = (value) => decimal(value, 2);
@@ -61,9 +62,14 @@ function lifts(found) {
   fillTable($("lift-table"), "What is shown earns more by", columns, cells);
 }
 
+function mostShown(found) {
+  const chosen = [...found].sort((a, b) => b.share - a.share || b.shown - a.shown);
+  return chosen.slice(0, MOST_ARMS).sort((a, b) => a.number - b.number);
+}
+
 function arms(status) {
   $("arms").hidden = !status.arms.length;
-  const known = status.arms.filter((arm) => arm.is_active && arm.earns);
+  const known = mostShown(status.arms.filter((arm) => arm.is_active && arm.earns));
   $("arms-pictures").hidden = !known.length;
   write($("arms-text"), status.arms_text);
   if (!known.length && !drawn.has("arms")) $("arms-fold").open = true;
@@ -120,11 +126,12 @@ function shares(status) {
   const isLong = found.at(-1).from - found[0].from > 86_400;
   const label = `Shares of arms over time, from ${moment(found[0].from)} to ${moment(found.at(-1).from)}`;
   draw("shares-picture", found, (host) => drawShares(host, label, found, isLong ? moment : clock));
-  legend($("shares-legend"), status.arms.filter((arm) => found.some(({ counts }) => counts[arm.number])));
-  const columns = [["from", false], ...status.arms.map((arm) => [arm.name, true])];
+  const seen = mostShown(status.arms.filter((arm) => found.some(({ counts }) => counts[arm.number])));
+  legend($("shares-legend"), seen);
+  const columns = [["from", false], ...seen.map((arm) => [arm.name, true])];
   const rows = found.map(({ from, counts }) => {
     const all = counts.reduce((sum, count) => sum + count, 0);
-    return [moment(from), ...status.arms.map((arm) => percent((counts[arm.number] ?? 0) / all))];
+    return [moment(from), ...seen.map((arm) => percent((counts[arm.number] ?? 0) / all))];
   });
   fillTable($("shares-table"), "Share of each arm", columns, rows);
 }
