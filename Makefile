@@ -128,6 +128,7 @@ bench: install
 	$(BIN)/python -m benchmarks.runs
 	$(BIN)/python -m benchmarks.fitting
 	$(BIN)/python -m benchmarks.cold_start
+	$(BIN)/python -m benchmarks.live
 	$(BIN)/python -m benchmarks.journals
 
 bench-peers: install

@@ -134,6 +134,7 @@ if TYPE_CHECKING:
     from bdes_framework.interfaces import StationaryPlanner as StationaryPlanner
     from bdes_framework.live.config import LiveConfig as LiveConfig
     from bdes_framework.live.decision import Decision as Decision
+    from bdes_framework.live.serve_config import ServeConfig as ServeConfig
     from bdes_framework.live.session import LiveSession as LiveSession
     from bdes_framework.live.session import open_live as open_live
     from bdes_framework.live.status import ArmStatus as ArmStatus
@@ -217,7 +218,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "live.config": "LiveConfig",
-    "live.requests": "Decision",
+    "live.decision": "Decision",
+    "live.serve_config": "ServeConfig",
     "live.session": "LiveSession open_live",
     "live.status": "ArmStatus LiveStatus ShareSpan",
     "live.tally": "ModelStatus",

@@ -45,7 +45,7 @@ class DecisionIds:
         raise unknown_decision(decision, where)
 
     def _mark(self, number: str) -> str:
-        return hmac.new(self._secret, number.encode(), hashlib.sha256).hexdigest()[:_MARK]
+        return hmac.digest(self._secret, number.encode(), "sha256").hex()[:_MARK]
 
 
 def unknown_decision(decision: str, where: str = "") -> UnknownNameError:

@@ -14,6 +14,7 @@ import griffe
 import pytest
 
 import bdes_framework
+import bdes_framework.live
 import bdes_framework.testing
 from bdes_framework import ExperimentConfig, PluginsConfig
 from tests.support import REPOSITORY
@@ -25,7 +26,7 @@ PAGES = [REPOSITORY / "README.md", TEMPLATE / "README.md", *sorted(DOCS.rglob("*
 REFERENCE = "\n".join(page.read_text() for page in sorted((DOCS / "reference").glob("*.md")))
 DIRECTIVES = {path.rpartition(".")[2]: path for path in re.findall(r"(?m)^::: (\S+)$", REFERENCE)}
 HOOKS = [name for name in vars(bdes_framework.HookSpecs) if name.startswith("bdes_")]
-MODULES = (bdes_framework, bdes_framework.testing)
+MODULES = (bdes_framework, bdes_framework.live, bdes_framework.testing)
 PUBLIC = [(module, name) for module in MODULES for name in module.__all__]
 
 
@@ -70,7 +71,7 @@ def test_every_public_name_is_in_the_reference(
 
 def test_reference_names_no_module_path() -> None:
     homes = {path.rpartition(".")[0] for path in DIRECTIVES.values()}
-    assert homes == {"bdes_framework", "bdes_framework.testing"}
+    assert homes == {"bdes_framework", "bdes_framework.live", "bdes_framework.testing"}
 
 
 @pytest.mark.parametrize("hook", HOOKS)

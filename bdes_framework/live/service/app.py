@@ -13,8 +13,9 @@ from starlette.routing import BaseRoute, Route, Router
 
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.live.config import check_arm_name
+from bdes_framework.live.ids import check_user
 from bdes_framework.live.service import messages as ms
-from bdes_framework.live.service.answers import Answers
+from bdes_framework.live.service.answers import Answers, Decisions
 from bdes_framework.live.service.gate import Gate, Rules
 from bdes_framework.live.service.log import EventLog
 from bdes_framework.live.service.numbers import RequestNumbers, metrics_text, session_metrics
@@ -63,6 +64,7 @@ class Service:
         self.numbers = RequestNumbers()
         self._max_body = max_body
         self._answers: Answers | None = None
+        self._decisions: Decisions | None = None
 
     def application(self, rules: Rules, more: Sequence[BaseRoute] = ()) -> Gate:
         """Return the ASGI application; ``more`` are routes besides those of the API."""
@@ -102,7 +104,12 @@ class Service:
 
     async def _decide(self, request: Request) -> Response:
         users, is_batch = (await ms.read(request, _DECIDE, self._max_body)).all()
-        found = await self.answers.of(self.ready_session().submit_decide(users))
+        for user in users:
+            check_user(user)
+        session = self.ready_session()
+        if self._decisions is None:
+            self._decisions = Decisions(session)
+        found = await self._decisions.of(users)
         answers = [ms.DecisionAnswer(d.id, d.arm, d.probability, d.model) for d in found]
         if is_batch:
             _note(request, batch=len(users))

@@ -35,11 +35,8 @@ _ROUTES = (
 _SAFE = ("GET", "HEAD")
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _CHALLENGE = 'Basic realm="bdes live", charset="UTF-8"'
-_HEADERS = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-]
+_NOSNIFF = (b"x-content-type-options", b"nosniff")
+_NO_STORE = (b"cache-control", b"no-store")
 
 
 def _route_of(path: str) -> str:
@@ -99,9 +96,9 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                given = message["headers"] = [*message.get("headers", ()), *_HEADERS]
-                if not any(name == b"cache-control" for name, _ in given):
-                    given.append((b"cache-control", b"no-store"))
+                given = message["headers"]
+                names = [name for name, _ in given]
+                given += [one for one in (_NOSNIFF, _NO_STORE) if one[0] not in names]
             await send(message)
 
         self._numbers.waiting += 1

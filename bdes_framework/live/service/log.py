@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import TextIO
 
+_AS_JSON = json.JSONEncoder(default=str).encode
 _MAX_TEXT = 500
 _MAX_FRAMES = 20
 
@@ -47,7 +48,7 @@ class EventLog:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         line: dict[str, object] = {"time": now, "level": "info", "event": event}
         line |= {key: _short(value) for key, value in fields.items()}
-        text = json.dumps(line, default=str).replace("\x7f", "\\u007f") + "\n"
+        text = _AS_JSON(line).replace("\x7f", "\\u007f") + "\n"
         with self._lock:
             try:
                 self._stream.write(text)

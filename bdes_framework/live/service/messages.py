@@ -239,7 +239,13 @@ async def _body(request: Request, max_body: int) -> bytes:
     try:
         async with asyncio.timeout(_BODY_SECONDS):
             parts, size = [], 0
-            async for part in request.stream():
+            more = True
+            while more:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise HttpError(408, "the caller left before the content was whole")
+                part = message.get("body", b"")
+                more = message.get("more_body", False)
                 parts.append(part)
                 size += len(part)
                 if size > max_body:
