@@ -41,6 +41,7 @@ from bdes_framework.experiment.result_table import (
     best_words,
     horizon_words,
     interval_words,
+    reward_words,
     shown_value,
 )
 from bdes_framework.experiment.results import Run, load_run
@@ -258,7 +259,7 @@ def _legend(
     step = observations.step
     what = f"share of {best_words(step)}'s reward in %"
     if measure == "reward":
-        what = f"expected reward per {step}, for there is no benchmark"
+        what = reward_words(step, observations.plans_benchmarks)
     horizons = {cell.horizon for cell in cells}
     at = f", {horizon_words(max(horizons), step)}" if len(horizons) == 1 else ""
     yield f"{what}{at}" + (f"; ± 95 % over {over}" if over else "; one value each")

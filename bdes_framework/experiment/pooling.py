@@ -92,6 +92,8 @@ class Observations:
         The cells, failed ones included.
     step : Literal["round", "visit"]
         What horizons count: rounds, or visits of many users.
+    plans_benchmarks : bool
+        Whether the experiment wants benchmarks, though some may not be planned yet.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Observations:
     told: Mapping[str, tuple[str, ...]]
     cells: Sequence[CellSummary]
     step: Step = "round"
+    plans_benchmarks: bool = True
 
     @property
     def horizons(self) -> list[int]:
@@ -275,6 +278,7 @@ def pool(
         n_units=len(units),
         n_replications=len({cell.replication for cell in cells}),
         interval_over=interval_over(units),
+        plans_benchmarks=observations.plans_benchmarks,
         rows=tuple(
             PolicyResults(
                 policy=policy,

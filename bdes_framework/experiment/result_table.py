@@ -173,6 +173,8 @@ class ResultTable:
         both if only some environments have several.
     rows : tuple[PolicyResults, ...]
         The policies, best first.
+    plans_benchmarks : bool
+        Whether the experiment wants benchmarks, though some may not be planned yet.
     """
 
     name: str
@@ -187,6 +189,7 @@ class ResultTable:
     n_replications: int
     interval_over: IntervalOver
     rows: tuple[PolicyResults, ...]
+    plans_benchmarks: bool = True
 
     @property
     def sentence(self) -> str:
@@ -328,7 +331,7 @@ class ResultTable:
     def _measure_words(self) -> str:
         what = f"share of {best_words(self.step)}'s reward in %"
         if self.measure == "reward":
-            what = f"expected reward per {self.step}, for there is no benchmark"
+            what = reward_words(self.step, self.plans_benchmarks)
         at = f", {horizon_words(self.horizon, self.step)}"
         if "T" in self.by:
             at = "; T counts visits" if self.step == "visit" else ""
@@ -483,6 +486,12 @@ def shown_value(value: Value) -> str:
 def best_words(step: Step) -> str:
     """Return what shares are of."""
     return "the best sequence" if step == "round" else "the best decision table"
+
+
+def reward_words(step: Step, plans_benchmarks: bool) -> str:
+    """Return what is shown in place of shares, and why."""
+    why = "some benchmarks are missing" if plans_benchmarks else "there is no benchmark"
+    return f"expected reward per {step}, for {why}"
 
 
 def horizon_words(horizon: int, step: Step) -> str:

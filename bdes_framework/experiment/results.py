@@ -358,7 +358,14 @@ class Run:
 
     def observed(self, cells: Sequence[CellSummary]) -> Observations:
         """Return these cells of the run with the instances and settings they belong to."""
-        return Observations(self.name, self.variants, self.told, cells, self.step)
+        return Observations(
+            self.name, self.variants, self.told, cells, self.step, self._plans_benchmarks
+        )
+
+    @property
+    def _plans_benchmarks(self) -> bool:
+        """Whether the experiment wants benchmarks."""
+        return self.resolved["config"].get("benchmark") is not False
 
     @cached_property
     def variants(self) -> dict[tuple[str, int], Variant]:
@@ -576,7 +583,7 @@ class Run:
         finished = self._store.finished(failed=True) | self._store.finished(failed=False)
         if not self.keys() <= finished:
             return False
-        if self.resolved["config"].get("benchmark") is False:
+        if not self._plans_benchmarks:
             return True
         bases = self._store.bases()
         places = {(bases[c.key], c.horizon) for c in self._plan if bases.get(c.key)}

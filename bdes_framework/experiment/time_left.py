@@ -48,6 +48,7 @@ class TimeLeft:
         self._workers = workers
         self._clock = clock
         self._known: dict[str, dict[int, _Durations]] = {}
+        self._tried: set[str] = set()
         self._expected: Range | None = None
         self._is_new = False
         self._since = clock()
@@ -69,6 +70,7 @@ class TimeLeft:
         self._left[policy, pulls] -= 1
         if not self._left[policy, pulls]:
             del self._left[policy, pulls]
+        self._tried.add(policy)
         if seconds is not None:
             durations = self._known.setdefault(policy, {}).setdefault(pulls, _Durations())
             (durations.first if is_first else durations.later).append(seconds)
@@ -87,8 +89,8 @@ class TimeLeft:
         return (max(low, 0.0), high) if high >= 0 else None
 
     def _estimate(self) -> Range | None:
-        if not self._known:
-            return None
+        if not self._known or any(policy not in self._tried for policy, _ in self._left):
+            return None  # the policy that is not known may take most of the time
         total, longest = [0.0, 0.0], [0.0, 0.0]
         for (policy, pulls), n in self._left.items():
             for bound, seconds in enumerate(self._cell(policy, pulls)):
@@ -123,7 +125,7 @@ class TimeLeft:
         return low, high
 
     def _cell(self, policy: str, pulls: int) -> Range:
-        """Return the bounds of one cell; of a policy of which none is known, those of all."""
+        """Return the bounds of one cell; of a policy that always failed, those of all."""
         known = [policy] if policy in self._known else self._known
         bounds = [_bounds(self._known[one], pulls) for one in known]
         return min(low for low, _ in bounds), max(high for _, high in bounds)

@@ -211,11 +211,22 @@ def test_an_unfinished_run_is_said_to_be_one(tmp_path: Path) -> None:
     run_experiment(tmp_path / "study.toml", out=out, engine="serial").close()
     words = "not finished: the same 'bdes run' goes on"
     assert words not in prints("show", "latest", cwd=tmp_path)
+    legend = []
     for lost in ("benchmarks", "cells"):
         with sqlite3.connect(out / "results.sqlite") as database:
             database.execute(f"DELETE FROM {lost}")
         shown = prints("show", "latest", cwd=tmp_path)
         assert words in shown.splitlines()[-1]
+        legend.append("expected reward per round, for some benchmarks are missing" in shown)
+    assert legend == [True, False]  # without cells there is no table
+
+
+def test_a_run_without_benchmarks_says_so(tmp_path: Path) -> None:
+    text = changed(STUDY, ("[20, 40]", "[20]"), ("checkpoints = 2", "benchmark = false"))
+    (tmp_path / "study.toml").write_text(text)
+    legend = "expected reward per round, for there is no benchmark"
+    assert legend in prints("run", "study.toml", cwd=tmp_path)
+    assert legend in prints("compare", "latest", cwd=tmp_path)
 
 
 def test_a_real_terminal_of_80_columns(folder: Path) -> None:

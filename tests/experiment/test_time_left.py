@@ -101,10 +101,19 @@ def test_each_policy_has_its_own_cost() -> None:
     assert left.seconds() == pytest.approx((10 * 1.0 + 2 * 50.0,) * 2)
 
 
-def test_an_unknown_policy_costs_what_others_may() -> None:
-    left = TimeLeft([("a", 10), ("b", 10), ("c", 10)], clock=Clock())
+def test_nothing_is_told_while_a_policy_is_unknown() -> None:
+    left = TimeLeft([("a", 10)] * 3 + [("b", 10)] * 3, clock=Clock())
+    left.finish("a", 10, 1.0)
+    assert left.seconds() is None  # b may take an hour
+    left.finish("b", 10, 3.0)
+    assert left.seconds() == pytest.approx((8.0, 8.0))
+
+
+def test_a_policy_that_fails_costs_what_others_may() -> None:
+    left = TimeLeft([("a", 10), ("b", 10), ("c", 10), ("c", 10)], clock=Clock())
     left.finish("a", 10, 1.0)
     left.finish("b", 10, 3.0)
+    left.finish("c", 10, None)
     assert left.seconds() == pytest.approx((1.0, 3.0))
 
 
