@@ -66,6 +66,16 @@ class _State(NamedTuple):
     """Shape (1,): all plays so far."""
 
 
+_STRETCH = 64
+"""Rounds for which the radius is bounded, not computed."""
+_ROUNDING = 1e-12
+
+
+@compiled
+def _radius(t: int, exploration: float) -> float:
+    return math.sqrt(exploration * math.log(t))
+
+
 @compiled
 def _choose(
     means: FloatArray, widths: FloatArray, clock: IntArray, exploration: float, lam: float | None
@@ -74,7 +84,7 @@ def _choose(
     t = clock[0]
     if t < widths.size:
         return int(t)
-    radius = math.sqrt(exploration * math.log(t))
+    radius = _radius(t, exploration)
     best, highest = 0, -math.inf
     for arm in range(widths.size):
         bound = means[0, arm] + radius * widths[arm]
@@ -83,6 +93,19 @@ def _choose(
         if bound > highest:
             best, highest = arm, bound
     return best
+
+
+@compiled
+def _others(
+    means: FloatArray, widths: FloatArray, radius: float, leader: int
+) -> tuple[float, float]:
+    """Return the highest index of all arms but one, and the largest width."""
+    highest, widest = -math.inf, 0.0
+    for arm in range(widths.size):
+        if arm != leader:
+            highest = max(highest, means[0, arm] + radius * widths[arm])
+            widest = max(widest, widths[arm])
+    return highest, widest
 
 
 @compiled
@@ -111,8 +134,23 @@ def _play(
     state: _State, exploration: float, lam: float | None, world: World, record: Record
 ) -> None:
     plays, sums, means, widths, clock = state
+    leader, rest, widest, radius = 0, math.inf, 0.0, 0.0
+    least, most, until = 0.0, 0.0, 0
     for t in range(record.arms.size):
-        arm = _choose(means, widths, clock, exploration, lam)
+        now = clock[0]
+        arm = leader
+        if now < widths.size or lam is not None:
+            arm = _choose(means, widths, clock, exploration, lam)
+        else:
+            if now >= until:
+                until = now + _STRETCH
+                least, most = _radius(now, exploration), _radius(until, exploration)
+            # While the leader's index is above what the others' can have grown to, none is needed.
+            grown = (rest + (most - radius) * widest) * (1.0 + _ROUNDING)
+            if not means[0, leader] + least * widths[leader] > grown:
+                radius = _radius(now, exploration)
+                arm = leader = _choose(means, widths, clock, exploration, lam)
+                rest, widest = _others(means, widths, radius, leader)
         reward = play_round(world, record, t, arm)
         _learn(plays, sums, means, widths, clock, lam, arm, reward)
 

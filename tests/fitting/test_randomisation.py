@@ -246,9 +246,23 @@ def test_known_phases_raise_few_alarms() -> None:
     assert 0.02 <= alarms([phased_log(200, 60, seed) for seed in range(200)]) <= 0.08
 
 
+def state_logs(highest: float, lowest: float) -> list[bdes.Log]:
+    state = {"r": np.linspace(highest, lowest, 4), "b": np.linspace(0.2, 1.0, 4), "lam": 0.05}
+    return [random_log("crowd", 200, 100, seed, **state) for seed in range(200)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("r", [(0.6, 0.2), (0.3, 0.1)])
-def test_power_is_at_least_80_percent(r: tuple[float, float]) -> None:
-    state = {"r": np.linspace(*r, 4), "b": np.linspace(0.2, 1.0, 4), "lam": 0.05}
-    logs = [random_log("crowd", 200, 100, seed, **state) for seed in range(200)]
-    assert alarms(logs) >= 0.8
+def test_power_is_at_least_80_percent() -> None:
+    assert alarms(state_logs(0.6, 0.2)) >= 0.8
+
+
+@pytest.mark.slow
+def test_known_chances_find_rare_rewards() -> None:
+    logs = state_logs(0.3, 0.1)
+    known = [
+        bdes.Log(log.arms, log.rewards, log.starts, propensities=np.full(log.n_rows, 0.25))
+        for log in logs
+    ]
+    plainly = alarms(logs)
+    assert plainly >= 0.7
+    assert alarms(known) >= max(0.8, plainly)
