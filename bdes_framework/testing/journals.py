@@ -126,7 +126,9 @@ class Place:
 def _place(subject: Subject) -> Place:
     """Return a place where nothing is yet."""
     word = f"kit_{uuid4().hex[:16]}"
-    ref = _filled(subject.ref, word) if isinstance(subject.ref, Mapping) else subject.ref
+    ref = subject.ref
+    if isinstance(ref, Mapping):
+        ref = {key: _filled(value, word) for key, value in ref.items()}
     given = {key: _filled(value, word) for key, value in subject.parameters.items()}
     if ref == subject.ref and given == subject.parameters:
         raise InvalidValueError(
