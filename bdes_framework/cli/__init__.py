@@ -136,10 +136,9 @@ def _load_foreign(point: EntryPoint) -> click.Command:
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="bdes %(version)s")
+@click.help_option("-h", "--help", hidden=True)  # so that all fits on one screen
 def bdes() -> None:
-    """Bandits with deterministically evolving states: plan, learn, compare.
-    An experiment is a TOML file; all that plays in it is a plugin.
-    """
+    """Bandits with evolving states: plan, learn, compare. Begin with `bdes init`."""
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -125,7 +125,7 @@ def test_criteria_that_disagree_are_reported(tmp_path: Path) -> None:
     world = bdes.Instance([0.6, 0.3], [0.5, 0.7], 0.8)
     write_log(tmp_path, simulated_log(world, users=1, rows=4000, seed=1))
     shown = command("fit", "log.csv", *FLAGS, cwd=tmp_path).stdout
-    assert "they disagree on whether the state explains the log better" in shown
+    assert "they disagree on whether a state, or a trend that all arms share" in shown
 
 
 def test_the_written_file_holds_every_digit(folder: Path, found: bdes.Fit) -> None:

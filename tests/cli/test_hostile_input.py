@@ -32,7 +32,7 @@ SHOWN = r"\x1b[2J"
         "plot one --chart final -o {}.gif",
         "plot one --chart final -o x.svg --policy {}",
         "export one --out {}/x.csv",
-        "init {}/x.toml",
+        "init log.csv/{}",
         "plan {}.csv -T 10",
         "plan {}.toml -T 10",
         "plan --r {} --b 1 --lam 0.5 -T 3",

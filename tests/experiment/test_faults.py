@@ -146,6 +146,7 @@ def test_context_builds_every_kind() -> None:
         built["noise_model"] = context.noise_model("none")
         built["crowd_environment"] = context.crowd_environment(arms | {"use": "crowd"})
         built["crowd_policy"] = context.crowd_policy("crowd-greedy", CrowdProblem(2, 10))
+        built["journal"] = context.journal("sqlite")
         return context.engine(config.inner)
 
     plugins = load_plugins()
