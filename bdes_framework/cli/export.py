@@ -18,6 +18,8 @@ from bdes_framework.simulation.loop import log_checkpoints
 
 _Row = Mapping[str, object]
 
+_FORMS = ("csv", "json", "parquet")
+_FORMAT_HELP = "By default what the file's name ends with, or CSV."
 _EXPERIMENT_HELP = "With --log: the file the run was made from, if it names local files."
 
 
@@ -35,14 +37,20 @@ _EXPERIMENT_HELP = "With --log: the file the run was made from, if it names loca
 @click.option("--horizon", type=int, metavar="T", help="With --log: the longest by default.")
 @click.option("--replication", type=int, metavar="N", help="With --log: 0 by default.")
 @click.option("--experiment", type=PATH, metavar="FILE", help=_EXPERIMENT_HELP)
-@click.option("--format", "form", type=click.Choice(["csv", "json", "parquet"]), default="csv")
+@click.option("--format", "form", type=click.Choice(_FORMS), help=_FORMAT_HELP)
 @AS_JSON
 @click.option("--out", type=PATH, help="Where to write; standard output by default.")
 def export(
-    run: Path, curves: bool, log: bool, form: str, as_json: bool, out: Path | None, **cell: Any
+    run: Path,
+    curves: bool,
+    log: bool,
+    form: str | None,
+    as_json: bool,
+    out: Path | None,
+    **cell: Any,
 ) -> None:
     """Write the cells of RUN as CSV, JSON or Parquet, one row per cell."""
-    form = "json" if as_json else form
+    form = "json" if as_json else form or _form_of(out)
     given = [name for name, value in cell.items() if value is not None]
     if given and not log:
         raise click.UsageError(f"--{given[0]} goes with --log")
@@ -65,6 +73,11 @@ def export(
         write_data(text)
     else:
         replace_text(out, text)
+
+
+def _form_of(out: Path | None) -> str:
+    suffix = "" if out is None else out.suffix.lower().removeprefix(".")
+    return suffix if suffix in _FORMS else "csv"
 
 
 def _write_log(

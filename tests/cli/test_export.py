@@ -92,3 +92,13 @@ def test_parquet_holds_cells_and_curves(folder: Path, run: Run) -> None:
         assert tuple(table.column_names) == (run.curve_columns if curves else run.columns)
         assert table.num_rows == sum(1 for _ in (run.curve_rows() if curves else run.rows()))
     assert "needs --out" in fails("export", "latest", "--format", "parquet", cwd=folder)
+
+
+def test_the_name_of_the_file_decides_the_form(folder: Path, run: Run) -> None:
+    for name in ("cells.csv", "cells.JSON", "cells.parquet", "cells.txt"):
+        prints("export", "latest", "--out", name, cwd=folder)
+    table = pyarrow.parquet.read_table(folder / "cells.parquet")
+    assert table.num_rows == len(json.loads((folder / "cells.JSON").read_text())) == run.n_cells
+    assert (folder / "cells.csv").read_text() == (folder / "cells.txt").read_text()
+    prints("export", "latest", "--out", "cells.csv", "--format", "json", cwd=folder)
+    assert (folder / "cells.csv").read_text() == (folder / "cells.JSON").read_text()
