@@ -4,11 +4,12 @@ import csv
 import io
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -71,7 +72,16 @@ _PIPED_WIDTH = 10_000
 
 
 class _Console(Console):
-    """Where commands print; its reader may leave."""
+    """Where commands print; its reader may leave. In a pipe no line ends with blanks."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        if self.is_terminal:
+            super().print(*objects, **options)
+            return
+        with self.capture() as captured:
+            super().print(*objects, **options)
+        self.file.write(re.sub(r" +$", "", captured.get(), flags=re.MULTILINE))
+        self.file.flush()
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError  # main knows what to do, for all commands alike
@@ -171,13 +181,7 @@ def plugin_options(command: F) -> F:
 
 def print_facts(console: Console, rows: Iterable[tuple[str, str]]) -> None:
     """Print names, in bold, and what is to be said about each."""
-    facts = [(name, ascii_controls(text)) for name, text in rows]
-    if not console.is_terminal:  # where a table would end its lines with blanks
-        width = max((len(name) for name, _ in facts), default=0)
-        for name, text in facts:
-            console.print(Text(f"{name:{width}}  {text}".rstrip()))
-        return
     table = Table.grid(padding=(0, 2))
-    for name, text in facts:
-        table.add_row(Text(name, style="bold"), Text(text))
+    for name, text in rows:
+        table.add_row(Text(name, style="bold"), Text(ascii_controls(text)))
     console.print(table)

@@ -1,6 +1,7 @@
 """What all commands have in common: names of runs, pipes, a default file."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -111,6 +112,7 @@ def test_nothing_wraps_in_a_pipe(folder: Path, command: str) -> None:
     if command not in ("plugins", "plugins show posterior", "check"):
         assert LONG in narrow
     assert max(map(len, narrow.splitlines())) < 1_000  # no padding to the width of nothing
+    assert not re.search(" $", narrow, re.MULTILINE)
 
 
 PIPE_SIGNAL = 141
