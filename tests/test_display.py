@@ -158,6 +158,7 @@ def well_formed(shown: str) -> None:
         ("Schedule", ["repeats", "1,000,000,000"]),
         ("Plan", ["expected reward", "at most possible"]),
         ("PlanReport", ["share of the pulls", "best-fixed", "greedy"]),
+        ("Plugins", ["policy", "ucb1, uniform", "journal", "sqlite"]),
         ("Trace", ["expected reward per round", "3,000"]),
         ("Fit", ["&lt;script&gt;", "goodness of fit", "0.15"]),
     ],

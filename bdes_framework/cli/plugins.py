@@ -1,16 +1,16 @@
 """``bdes plugins`` and ``bdes plugins show``: lists of plugins and of parameters."""
 
-import json
 from typing import Any
 
 import click
+from attrs import asdict
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from bdes_framework._internal.text import ascii_controls, did_you_mean, listed, quoted
 from bdes_framework.cli.completion import complete_plugins, note_names
-from bdes_framework.cli.options import output, plugin_options
+from bdes_framework.cli.options import AS_JSON, json_text, output, plugin_options, write_data
 from bdes_framework.errors import UnknownNameError
 from bdes_framework.plugin.load import load_plugins
 from bdes_framework.plugin.parameters import parameters_of
@@ -22,7 +22,7 @@ _STYLES = {"loaded": "green", "disabled": "yellow", "failed": "bold red"}
 
 @click.group(invoke_without_command=True)
 @plugin_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@AS_JSON
 @click.pass_context
 def plugins(context: click.Context, /, as_json: bool, **chosen: Any) -> None:
     """List plugins: what each registered, or why it failed."""
@@ -31,7 +31,7 @@ def plugins(context: click.Context, /, as_json: bool, **chosen: Any) -> None:
     loaded = load_plugins(**chosen)
     note_names(loaded.statuses)
     if as_json:
-        click.echo(json.dumps([_as_json(status) for status in loaded.statuses], indent=2))
+        write_data(json_text([_as_json(status) for status in loaded.statuses]))
         return
     console = output()
     entries = [entry for status in loaded.statuses for entry in status.entries]
@@ -50,8 +50,9 @@ def plugins(context: click.Context, /, as_json: bool, **chosen: Any) -> None:
 @plugins.command()
 @plugin_options
 @click.argument("name", shell_complete=complete_plugins())
+@AS_JSON
 @click.pass_context
-def show(context: click.Context, /, name: str, **chosen: Any) -> None:
+def show(context: click.Context, /, name: str, as_json: bool, **chosen: Any) -> None:
     """Show the parameters of a registered NAME, or one plugin by its NAME."""
     # The options may stand before 'show' or after it, as people write them.
     assert context.parent is not None
@@ -61,7 +62,6 @@ def show(context: click.Context, /, name: str, **chosen: Any) -> None:
         modules=before["modules"] + chosen["modules"],
         disabled=before["disabled"] + chosen["disabled"],
     )
-    console = output()
     entries = [entry for entry in loaded.entries() if entry.name == name]
     statuses = [status for status in loaded.statuses if status.name == name]
     if not entries and not statuses:
@@ -69,6 +69,14 @@ def show(context: click.Context, /, name: str, **chosen: Any) -> None:
         raise UnknownNameError(
             f"nothing is called {quoted(name)}.{did_you_mean(name, known)} Known: {listed(known)}"
         )
+    if as_json or before["as_json"]:
+        found = {
+            "entries": [_entry_json(entry) for entry in entries],
+            "plugins": [_as_json(status) for status in statuses],
+        }
+        write_data(json_text(found))
+        return
+    console = output()
     for entry in entries:
         _show_entry(console, entry)
     for status in statuses:
@@ -99,10 +107,22 @@ def _as_json(status: PluginStatus) -> dict[str, object]:
         "version": status.version,
         "state": status.state,
         "reason": status.reason,
+        "details": status.details,
         "registered": [
             {"kind": entry.kind.value, "name": entry.name, "summary": entry.summary}
             for entry in (status.entries if status.state == "loaded" else ())
         ],
+    }
+
+
+def _entry_json(entry: Entry) -> dict[str, object]:
+    return {
+        "kind": entry.kind.value,
+        "name": entry.name,
+        "summary": entry.summary,
+        "plugin": entry.plugin,
+        "distribution": entry.distribution,
+        "parameters": [asdict(parameter) for parameter in parameters_of(entry.config)],
     }
 
 

@@ -14,7 +14,15 @@ from rich.text import Text
 
 from bdes_framework._internal.text import ascii_controls, counted, duration, one_line
 from bdes_framework.cli.completion import complete_plugins
-from bdes_framework.cli.options import AS_JSON, PATH, echo, output, print_facts
+from bdes_framework.cli.options import (
+    AS_JSON,
+    PATH,
+    echo,
+    json_text,
+    output,
+    print_facts,
+    write_data,
+)
 from bdes_framework.cli.progress import Progress, progress
 from bdes_framework.cli.report import need_charts, write_report
 from bdes_framework.cli.show import show_run
@@ -310,7 +318,8 @@ def _workers(experiment: Experiment, engine: Reference) -> int:
 @click.command()
 @_FILE
 @_VERIFY
-def check(file: Path, verify: int) -> None:
+@AS_JSON
+def check(file: Path, verify: int, as_json: bool) -> None:
     """Check everything in FILE without running it: plugins, parameters, sizes.
 
     Without FILE, the experiment.toml that lies here.
@@ -325,13 +334,17 @@ def check(file: Path, verify: int) -> None:
         "cells": len(cells),
         "visits, at most" if experiment.is_crowd else "pulls": sum(cell.horizon for cell in cells),
     }
-    rows = {name: f"{count:,}" for name, count in counts.items()}
-    rows["folder"] = str(run_folder(experiment))
-    console = output()
-    console.print(Text(ascii_controls(f"{file}: no mistakes"), style="green"))
-    print_facts(console, rows.items())
-    if verify and not _verify(experiment, verify):
-        sys.exit(1)
+    folder = str(run_folder(experiment))
+    if as_json:
+        write_data(json_text({"file": str(file), "folder": folder, "counts": counts}))
+    else:
+        console = output()
+        console.print(Text(ascii_controls(f"{file}: no mistakes"), style="green"))
+        rows = {name: f"{count:,}" for name, count in counts.items()} | {"folder": folder}
+        print_facts(console, rows.items())
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        if verify and not _verify(experiment, verify):
+            sys.exit(1)
 
 
 def _environment_counts(parts: Sequence[Part]) -> dict[str, int]:

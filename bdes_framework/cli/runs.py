@@ -63,6 +63,7 @@ def _as_json(path: Path) -> dict[str, object]:
         "n_cells": found.n_cells,
         "n_finished": found.n_finished,
         "n_failed": found.n_failed,
+        "has_checksums": found.has_checksums,
         "version": found.version or None,
         "error": None,
     }
@@ -70,9 +71,13 @@ def _as_json(path: Path) -> dict[str, object]:
 
 @click.command()
 @click.argument("run", type=RUN)
-def verify(run: Path) -> None:
+@AS_JSON
+def verify(run: Path, as_json: bool) -> None:
     """Check that RUN is as it was written: all rows against their checksums, and its files."""
     damage = find_damage(run)
+    if as_json:
+        write_data(json_text({**_as_json(run), "damage": damage}))
+        sys.exit(1 if damage else 0)
     for line in damage:
         click.echo(f"damaged: {ascii_controls(line)}")
     if damage:

@@ -13,7 +13,7 @@ import pluggy
 from attrs import AttrsInstance, evolve
 from numpy.random import Generator, SeedSequence
 
-from bdes_framework._internal.display import shown_fields, shown_names
+from bdes_framework._internal.display import html_facts, shown_fields, shown_names
 from bdes_framework._internal.files import working_folder_restored
 from bdes_framework._internal.interrupts import is_interrupt
 from bdes_framework._internal.seeding import Seed, branch, generator
@@ -121,6 +121,11 @@ class Plugins:
         failed = [status.name for status in self._statuses if status.state == "failed"]
         named = {"failed": shown_names(failed)} if failed else {}
         return shown_fields("Plugins", loaded=states["loaded"], **named, **counts)
+
+    def _repr_html_(self) -> str:
+        rows = [(kind.value, ", ".join(e.name for e in self.entries(kind))) for kind in Kind]
+        failed = [(f"{s.name}: failed", s.reason) for s in self._statuses if s.state == "failed"]
+        return html_facts("Plugins", rows + failed)
 
     def _count(self, kind: Kind) -> str:
         """Return how many are registered, and how many of the same for many users."""

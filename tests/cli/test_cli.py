@@ -106,6 +106,12 @@ def test_plugins_show_prints_parameters() -> None:
     }
     assert rows["q0"].split()[:6] == ["q0", "float", "1.0", "The", "state", "at"]
     assert "required" in rows["lam"]
+    found = json.loads(prints("plugins", "show", "bernoulli", "--json"))
+    assert found == json.loads(prints("plugins", "--json", "show", "bernoulli"))
+    entry = found["entries"][0]
+    assert (entry["kind"], entry["plugin"]) == ("environment", "bdes_environments")
+    defaults = {one["name"]: one["default"] for one in entry["parameters"]}
+    assert (defaults["q0"], defaults["lam"], found["plugins"]) == ("1.0", None, [])
 
 
 def test_plugins_show_prints_lists_item_by_item(folder: Path) -> None:
@@ -231,6 +237,9 @@ def test_check_counts_and_leaves_nothing_behind(folder: Path) -> None:
         f'name = "many"\nseed = 1\nhorizons = [10]\n[[environments]]\nuse = "bernoulli"\n{arms}\n'
     )
     (folder / "many.toml").write_text(text + 'lam = [0.1, 0.2, 0.3]\n[[policies]]\nuse = "ucb1"\n')
+    found = json.loads(prints("check", "many.toml", "--json", cwd=folder))
+    assert found["counts"]["instances"] == 4
+    assert found["folder"].startswith("runs/many-")
     lines = prints("check", "many.toml", cwd=folder).splitlines()
     assert lines[1:4] == ["environments   1", "instances      4", "values of lam  3"]
     assert [line for line in lines if line != line.rstrip()] == []

@@ -1,5 +1,6 @@
 """Runs that came from somebody else: what they name is not read, what they hold is checked."""
 
+import json
 import os
 import re
 import shutil
@@ -101,10 +102,14 @@ COLUMNS += ["checkpoints.rounds", "meta.value", "timings.seconds"]
 @pytest.mark.parametrize("column", COLUMNS)
 def test_verify_names_what_is_damaged(foreign: Path, column: str) -> None:
     assert prints("verify", str(foreign)) == f"{foreign}: no damage in 4 cells\n"
+    assert json.loads(prints("verify", str(foreign), "--json"))["damage"] == []
     change_value(foreign, column)
     done = bdes("verify", str(foreign))
     assert (done.returncode, done.stdout.count("\n")) == (1, 1)
     assert done.stdout.startswith("damaged: ")
+    as_json = bdes("verify", str(foreign), "--json")
+    assert as_json.returncode == 1
+    assert [f"damaged: {line}\n" for line in json.loads(as_json.stdout)["damage"]] == [done.stdout]
     if column == "cells.means":
         shown = fails("show", str(foreign))
         assert re.search(
