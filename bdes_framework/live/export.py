@@ -85,11 +85,13 @@ def journal_log(journal: Journal) -> Log:
         rewards.append(np.nan if row.reward is None else row.reward)
         propensities.append(row.propensity)
     order = np.argsort(np.array(users), kind="stable")  # users as they came, visits in order
+    names = sorted(numbers)  # as files are read, not as they were shown
+    places = np.argsort([numbers[name] for name in names])
     return Log.of_users(
         np.array(users)[order],
-        np.array(arms)[order],
+        places[np.array(arms)[order]],
         np.array(rewards)[order],
-        numbers,
+        names,
         np.array(propensities)[order],
     )
 

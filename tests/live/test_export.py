@@ -55,7 +55,7 @@ def log_of(file: Path) -> bdes.Log:
 
 def test_rewards_are_as_settled(file: Path) -> None:
     log = log_of(file)
-    assert log.names == ("essay", "clip")
+    assert log.names == ("clip", "essay")
     assert log.starts.tolist() == [0, 3]
     by_user = {0: [0, 2, 4], 1: [1, 3, 5]}
     rewards = {0: [0, 0, None], 1: [1, None, 1]}
