@@ -21,6 +21,8 @@ LEAST_REWARDS = 30
 """A plan shows no arm of which the log knows fewer rewards: what it pays is mostly a guess."""
 _MOSTLY = 0.5
 """A test that rests on fewer of the visits says so."""
+_HARDLY_ANY = 0.01
+"""A test that rests on fewer of the visits is none."""
 _HELPS = "give --strata within which chances were the same"
 _MIN_VISITS, _MAX_VISITS = 10, 200
 """Of a user in an experiment that is suggested: about as many as in the log."""
@@ -53,6 +55,11 @@ class Verdict:
         return self.test is not None and self.test.p_value < MATTERS
 
     @property
+    def can_be_tested(self) -> bool:
+        """Whether some visits could as well have shown what others did, as far as is known."""
+        return self.test is None or self.test.exchanged >= _HARDLY_ANY
+
+    @property
     def describes(self) -> bool:
         """Whether nothing speaks against the model."""
         return self.fit.goodness.p_value >= SIGNIFICANT
@@ -65,6 +72,8 @@ class Verdict:
     def _doubts(self) -> Iterator[str]:
         if self.test is None:
             yield "it was not tested whether what was shown earlier matters"
+        elif not self.can_be_tested:
+            yield "it cannot be tested whether what was shown earlier matters"
         elif not self.matters:
             p_value = f"p = {self.test.p_value:.2g}"
             yield f"the log does not show that what was shown earlier matters ({p_value})"
@@ -89,6 +98,10 @@ class Verdict:
         wrong = ", but not as the model says: its figures cannot be trusted"
         if self.test is None:
             return "It was not tested whether what you show changes how people respond later."
+        if not self.can_be_tested:
+            hardly = "hardly any visit could as well have shown what others did"
+            what = "whether what you show changes how people respond later"
+            return f"It cannot be tested {what}: by their propensities, {hardly}."
         p_value = f"p = {self.test.p_value:.2g}"
         if not self.matters:
             return f"Nothing shows that what you show changes how people respond later ({p_value})."

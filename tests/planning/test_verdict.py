@@ -20,5 +20,9 @@ def test_changing_chances_are_a_warning() -> None:
     (warning,) = verdict.warnings
     assert warning.startswith("chances of arms changed: by their propensities, 0% of the visits")
     assert not verdict.matters
+    assert verdict.answer.startswith("It cannot be tested whether what you show changes how")
+    assert "it cannot be tested whether what was shown earlier matters" in verdict.doubts
+    some = evolve(verdict, test=evolve(verdict.test, exchanged=0.02))
+    assert some.answer.startswith("Nothing shows")
     assert verdict.as_json()["warnings"] == [warning]
     assert evolve(verdict, test=None).warnings == ()  # then there is nothing to mislead
