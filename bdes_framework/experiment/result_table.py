@@ -217,8 +217,15 @@ class ResultTable:
             lead = self._lead(behind[0].overall.behind)
             words += f", {lead} ahead of {shown_value(behind[0].policy)}"
         if self.n_units > 1:
-            words += f"; on {best.overall.n_first:,} of {self.n_units:,} {self._units} it is first"
-        return words + "."
+            n_first, n_units = best.overall.n_first, best.overall.n_units
+            words += f"; on {n_first:,} of {n_units:,} {self._units} it is first"
+        return ("So far, " if self._is_uneven else "") + words + "."
+
+    @property
+    def _is_uneven(self) -> bool:
+        """Whether some policies have no result on some instances, so that means are not alike."""
+        played = [row.overall.n_units for row in self.rows if row.overall is not None]
+        return min(played, default=self.n_units) < self.n_units
 
     @property
     def _units(self) -> str:
@@ -310,6 +317,9 @@ class ResultTable:
     def explain(self, kinds: Set[ColumnKind]) -> Iterator[str]:
         """Yield what the numbers and marks mean, and what these columns are."""
         yield self._measure_words()
+        if self._is_uneven:
+            some = f"not every policy has finished on all {self._units}"
+            yield f"{some}, so means are of different ones"
         if len(self.rows) > 1:
             marks = [self._mark(own) for row in self.rows for own in (row.overall, *row.groups)]
             tied = "; = tied: the difference, paired by instance and luck, may be 0"

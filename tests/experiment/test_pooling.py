@@ -233,6 +233,18 @@ def test_failed_cells_are_counted_and_last() -> None:
     assert next(iter(table.texts()))[0] == "a (1 failed)"
 
 
+def test_an_answer_of_some_cells_says_so() -> None:
+    cells = [cell(str(i), "a", 0.9) for i in range(2)] + [cell(str(i), "b", 0.8) for i in range(3)]
+    table = table_of(cells)
+    assert table.sentence.startswith("So far, a earns 90.0")
+    assert table.sentence.endswith("; on 2 of 2 instances it is first.")
+    said = "not every policy has finished on all instances, so means are of different ones"
+    assert said in table.legend
+    table = table_of([*cells, cell("2", "a", 0.9)])
+    assert table.sentence.startswith("a earns")
+    assert said not in table.legend
+
+
 def test_reward_is_measured_where_a_benchmark_is_missing() -> None:
     bare = CellSummary("1", "a", 100, 0, 40.0, 40.0, None, None)
     table = table_of([bare, cell("1", "b", 0.3)])
