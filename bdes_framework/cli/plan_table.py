@@ -10,6 +10,7 @@ from bdes_framework.cli.lift_table import show_lift
 from bdes_framework.cli.options import print_facts
 from bdes_framework.model.decision_table import DecisionTable
 from bdes_framework.planning.lift import Lift
+from bdes_framework.planning.plan_words import TABLE_HEADINGS, table_words
 
 _MOST_ROWS = 40
 
@@ -26,16 +27,13 @@ def continuation_of(leave: float | None, visits: float | None) -> float:
 def show_table(console: Console, table: DecisionTable, lift: Lift) -> None:
     """Print a decision table: the answer first, then what it earns, and more than others."""
     rows = Table(pad_edge=False, box=None, header_style="bold")
-    for heading in ("State", "Show", "r", "b"):
+    for heading in TABLE_HEADINGS:
         rows.add_column(heading, justify="right" if heading in "rb" else "left")
-    intervals = table.intervals()
-    for start, end, arm in intervals[:_MOST_ROWS]:
-        numbers = (table.instance.r[arm], table.instance.b[arm])
-        texts = (_states(start, end, table), table.arm_name(arm), *(f"{n:.4g}" for n in numbers))
+    for texts in table_words(table, _MOST_ROWS):
         rows.add_row(*map(Text, texts))
     console.print(rows)
-    if len(intervals) > _MOST_ROWS:
-        more = counted(len(intervals) - _MOST_ROWS, "interval")
+    if table.starts.size > _MOST_ROWS:
+        more = counted(table.starts.size - _MOST_ROWS, "interval")
         console.print(Text(f"… and {more} more: --out table.json has them all"))
     visits = f"{table.visits:,.4g}"
     per_visit = table.value / table.visits
@@ -47,14 +45,3 @@ def show_table(console: Console, table: DecisionTable, lift: Lift) -> None:
     }
     print_facts(console, facts.items())
     show_lift(console, lift)
-
-
-def _states(start: float, end: float, table: DecisionTable) -> str:
-    """Return an interval of states in words."""
-    if table.starts.size == 1:
-        return "any"
-    if start == 0:
-        return f"below {end:.4g}"
-    if start == table.starts[-1]:
-        return f"{start:.4g} and above"
-    return f"{start:.4g} to {end:.4g}"

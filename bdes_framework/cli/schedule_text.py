@@ -3,7 +3,6 @@
 import csv
 import json
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -14,18 +13,15 @@ from rich.text import Text
 
 from bdes_framework._internal.arrays import FloatArray
 from bdes_framework._internal.files import replace_file, replace_text
-from bdes_framework._internal.text import one_line
 from bdes_framework.cli.lift_table import show_lift
 from bdes_framework.cli.options import inert, print_facts
 from bdes_framework.cli.progress import progress
-from bdes_framework.model.schedule import Schedule, Segment
 from bdes_framework.planning.lift import Lift
 from bdes_framework.planning.plan_report import BurntEnd, PlanReport
+from bdes_framework.planning.plan_words import arm_name, schedule_words
 
 _BARS = "▁▂▃▄▅▆▇█"
 _SHOWN_STATES = 50
-_SHOWN_RUNS = 8
-_SHOWN_SEGMENTS = 5
 _BLOCK = 1 << 16
 
 
@@ -38,7 +34,7 @@ def show_schedule(
         "value": f"{plan.value:,.4f} expected, {plan.value / horizon:.4f} per pull",
         "upper bound": f"{plan.upper_bound:,.4f}: no schedule earns more",
         "gap": f"{plan.gap:.2e} of the upper bound at most",
-        "schedule": _named(plan.schedule, names) if names else str(plan.schedule),
+        "schedule": schedule_words(plan.schedule, names) if names else str(plan.schedule),
     }
     if plan.diagnostics.get("gap_reached") is False:
         rows["gap"] += f"; asked was {plan.diagnostics['gap_asked']:.0e}, not reached"
@@ -55,7 +51,7 @@ def show_schedule(
     shares.add_column("Name" if names else "")
     for arm in np.flatnonzero(report.shares).tolist():
         numbers = (report.instance.r[arm], report.instance.b[arm])
-        name = _name(arm, names) if arm < len(names) else ""
+        name = arm_name(arm, names) if arm < len(names) else ""
         texts = (str(arm), *(f"{n:.4g}" for n in numbers), f"{report.shares[arm]:.1%}", name)
         shares.add_row(*map(Text, texts))
     console.print(shares)
@@ -68,42 +64,6 @@ def show_schedule(
     console.print(Text(f"(from 0 to {highest:g})", style="dim"))
     if (end := report.burnt_end()) is not None:
         console.print(Text(_burnt(end)))
-
-
-def _named(schedule: Schedule, names: Sequence[str]) -> str:
-    """Return the runs of arms of a schedule by name, and what is repeated in brackets.
-
-    >>> _named(Schedule([Segment([1]), Segment([1, 0]), Segment([0, 1], 20)]), ["tea", "milk"])
-    'milk × 2, tea, (tea, milk) × 20'
-    >>> _named(Schedule([Segment([0, 1] * 9)]), ["tea", "milk"])
-    'tea, milk, tea, milk, tea, milk, tea, milk, … 18 pulls'
-    """
-    segments: list[Segment] = []
-    for is_once, group in groupby(schedule.segments, key=lambda segment: segment.repeats == 1):
-        found = list(group)
-        if is_once:
-            found = [Segment(np.concatenate([segment.arms for segment in found]))]
-        segments.extend(found)
-    parts = []
-    for segment in segments[:_SHOWN_SEGMENTS]:
-        starts = np.flatnonzero(np.diff(segment.arms, prepend=-1))
-        lengths = np.diff(starts, append=segment.arms.size)
-        runs = [
-            _name(arm, names) + (f" × {length:,}" if length > 1 else "")
-            for arm, length in zip(segment.arms[starts[:_SHOWN_RUNS]], lengths, strict=False)
-        ]
-        if starts.size > _SHOWN_RUNS:
-            runs.append(f"… {segment.arms.size:,} pulls")
-        text = ", ".join(runs)
-        parts.append(f"({text}) × {segment.repeats:,}" if segment.repeats > 1 else text)
-    if len(segments) > _SHOWN_SEGMENTS:
-        parts.append(f"… {schedule.n_pulls:,} pulls in all")
-    return ", ".join(parts)
-
-
-def _name(arm: int, names: Sequence[str]) -> str:
-    """Return an arm's name; flags may give more arms than the file has names."""
-    return one_line(names[arm], 40) if arm < len(names) else str(arm)
 
 
 def _burnt(end: BurntEnd) -> str:

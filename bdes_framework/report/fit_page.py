@@ -1,6 +1,6 @@
 """The one-page HTML report of a fit: does it matter, is the model right, the arms, the worth."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from bdes_framework.model.decision_table import DecisionTable
 from bdes_framework.planning.advice import Advice
 from bdes_framework.planning.lift import LIFT_HEADINGS
 from bdes_framework.planning.off_policy import OFF_POLICY_HEADINGS
+from bdes_framework.planning.plan_report import PlanReport
+from bdes_framework.planning.plan_words import TABLE_HEADINGS, schedule_words, table_words
 from bdes_framework.planning.verdict import Verdict
 from bdes_framework.report import charts, fit_charts
 from bdes_framework.report.fit_data import (
@@ -34,6 +36,7 @@ from bdes_framework.report.tables import Table, TableCell
 from bdes_framework.report.template import check_is_report, render_page
 
 MAX_ARM_PANELS = 6
+_MOST_ROWS = 40
 _SECTIONS = {
     "matters": "Does it matter?",
     "model": "Does the model describe it?",
@@ -84,6 +87,8 @@ class FitPage:
             arms=_table("Arms, with 95 % intervals", ARM_HEADINGS, found.arm_texts()),
             advice=advice,
             plan=None if advice is None else _plan_facts(advice),
+            shown=None if advice is None else _shown_table(advice.plan),
+            schedule="" if advice is None else _schedule(advice.plan, found.names),
             lift=None if advice is None else _lift_table(advice),
             check=None if advice is None else _check_table(advice),
             shown_arms=min(found.instance.n_arms, MAX_ARM_PANELS),
@@ -119,9 +124,11 @@ def _rest(verdict: Verdict) -> dict[str, str]:
     return {name: text for name, text in verdict.fit.facts() if name not in known}
 
 
-def _table(caption: str, headings: Any, rows: Any) -> Table:
-    """Return a table whose first column is text and whose others are numbers."""
-    cells = [[TableCell(text, None, place > 0) for place, text in enumerate(row)] for row in rows]
+def _table(caption: str, headings: Any, rows: Any, n_texts: int = 1) -> Table:
+    """Return a table whose first columns are text and whose others are numbers."""
+    cells = [
+        [TableCell(text, None, place >= n_texts) for place, text in enumerate(row)] for row in rows
+    ]
     return Table(caption, headings, cells, sortable=False)
 
 
@@ -143,6 +150,20 @@ def _plan_facts(advice: Advice) -> dict[str, str]:
     gap = plan.gap if isinstance(plan, DecisionTable) else plan.plan.gap
     found["from the optimum"] = f"{gap:.1e} of it at most"
     return found
+
+
+def _shown_table(plan: DecisionTable | PlanReport) -> Table | None:
+    """Return a decision table; None of a schedule."""
+    if not isinstance(plan, DecisionTable):
+        return None
+    more = plan.starts.size - _MOST_ROWS
+    caption = "What to show at which state" + (f"; {more:,} more intervals" if more > 0 else "")
+    return _table(caption, TABLE_HEADINGS, table_words(plan, _MOST_ROWS), n_texts=2)
+
+
+def _schedule(plan: DecisionTable | PlanReport, names: Sequence[str]) -> str:
+    """Return a schedule in words; nothing of a decision table."""
+    return "" if isinstance(plan, DecisionTable) else schedule_words(plan.plan.schedule, names)
 
 
 def _lift_table(advice: Advice) -> Table:

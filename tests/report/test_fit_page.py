@@ -13,6 +13,7 @@ from attrs import evolve
 
 import bdes_framework as bdes
 from bdes_framework.planning.advice import advise
+from bdes_framework.planning.plan_words import table_words
 from bdes_framework.planning.verdict import Verdict
 from bdes_framework.report.fit_data import Exposure, response_rows, visit_rows
 from bdes_framework.report.fit_page import FitPage
@@ -61,14 +62,18 @@ def test_answer_comes_first_and_in_order(fit_page: FitPage) -> None:
     answers = [fit_page.verdict.answer, fit_page.advice.answer]
     headlines = re.findall(r'<p class="headline">(.*)</p>', html.partition("<section")[0])
     assert [unescape(text) for text in headlines] == answers
+    assert isinstance(fit_page.advice.plan, bdes.DecisionTable)
+    shown = html.partition('id="shown-table"')[2].partition("</table>")[0]
+    cells = [unescape(text) for text in re.findall(r"<td[^>]*>(.*?)</td>", shown)]
+    assert cells == [text for row in table_words(fit_page.advice.plan, 40) for text in row]
     assert "Rewards per visit, on the same visits" in html
     by_log = fit_page.advice.check is not None
     assert by_log == ("doubly robust" in html)
     assert by_log != ("Not checked by propensities" in html)
     figures = data_of(html)["figures"]
-    shown = {name: len(options) for name, options in figures.items()}
+    counts = {name: len(options) for name, options in figures.items()}
     n_lifts = len({one.title for one in fit_page.advice.lift.comparisons})
-    assert shown == {"visits": 1, "response": 3, "states": 1, "table": 1, "lift": n_lifts}
+    assert counts == {"visits": 1, "response": 3, "states": 1, "table": 1, "lift": n_lifts}
 
 
 def test_page_loads_nothing_and_hostile_text_stays_text(fit_page: FitPage) -> None:
@@ -140,6 +145,7 @@ def test_command_writes_a_schedules_page(tmp_path: Path) -> None:
     html = (tmp_path / "fit.html").read_text(encoding="utf-8")
     assert "A plan was made all the same:" in html
     assert data_of(html)["figures"]["table"] == []
+    assert re.search(r"<p>In this order: [ab](, [ab]| × 2)\.</p>", html)
     for page, message in (("mine.html", "is no report"), ("no/fit.html", "no such folder")):
         assert message in fails("fit", "nowhere.csv", "--report", page, cwd=tmp_path)
 
