@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from bdes_framework.experiment.cell import CellResult as CellResult
     from bdes_framework.experiment.cell import Part as Part
     from bdes_framework.experiment.cell import UserCurves as UserCurves
+    from bdes_framework.experiment.curves import Curves as Curves
+    from bdes_framework.experiment.curves import OverUsers as OverUsers
     from bdes_framework.experiment.file import Experiment as Experiment
     from bdes_framework.experiment.file import ExperimentConfig as ExperimentConfig
     from bdes_framework.experiment.file import load_experiment as load_experiment
@@ -49,8 +51,6 @@ if TYPE_CHECKING:
     from bdes_framework.experiment.result_table import Pooled as Pooled
     from bdes_framework.experiment.result_table import ResultTable as ResultTable
     from bdes_framework.experiment.result_table import TableColumn as TableColumn
-    from bdes_framework.experiment.results import Curves as Curves
-    from bdes_framework.experiment.results import OverUsers as OverUsers
     from bdes_framework.experiment.results import Run as Run
     from bdes_framework.experiment.results import RunBenchmark as RunBenchmark
     from bdes_framework.experiment.results import load_run as load_run
@@ -279,11 +279,12 @@ _HOMES = {
     "simulation.loop": "Trace log_checkpoints simulate",
     "simulation.regret": "benchmark_of des_regret external_regret",
     "experiment.cell": "Cell CellResult Part UserCurves",
+    "experiment.curves": "Curves OverUsers",
     "experiment.file": "Experiment ExperimentConfig load_experiment",
     "experiment.fit_file": "load_fit load_prior save_fit",
     "experiment.pooling": "Observations Unit Variant",
     "experiment.result_table": "PolicyResults Pooled ResultTable TableColumn",
-    "experiment.results": "Curves OverUsers Run RunBenchmark load_run",
+    "experiment.results": "Run RunBenchmark load_run",
     "experiment.run": "run_experiment",
     "experiment.summary": "CellSummary Estimate Result",
     "_internal.arrays": "FloatArray IntArray",

@@ -11,8 +11,9 @@ from rich.text import Text
 from bdes_framework._internal.text import ascii_controls, one_line
 from bdes_framework.cli.options import AS_JSON, PATH, RUN, json_text, output, write_data
 from bdes_framework.errors import BdesError
-from bdes_framework.experiment.results import find_damage, run_overview
+from bdes_framework.experiment.results import find_damage
 from bdes_framework.experiment.reuse import RUNS, list_runs
+from bdes_framework.experiment.run_files import run_overview
 from bdes_framework.plugin.fingerprint import without_hash
 
 

@@ -14,15 +14,17 @@ from attrs import frozen
 
 from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.display import shown_fields
-from bdes_framework._internal.files import check_no_link, read_json, read_text
+from bdes_framework._internal.files import check_no_link, read_text
 from bdes_framework._internal.numbers import is_number
-from bdes_framework._internal.text import one_line, quoted
+from bdes_framework._internal.text import quoted
 from bdes_framework._internal.upwards import drawn, report_function
-from bdes_framework.errors import BdesError, ConfigError, StoreError
+from bdes_framework.errors import BdesError, StoreError
 from bdes_framework.experiment.cell import CellResult
-from bdes_framework.experiment.database import DamagedError, checksum
+from bdes_framework.experiment.curves import Curves, OverUsers
+from bdes_framework.experiment.database import DamagedError
 from bdes_framework.experiment.pooling import Observations, Variant, pool, share_of
 from bdes_framework.experiment.result_table import ResultTable, Step
+from bdes_framework.experiment.run_files import changed_files, read_resolved
 from bdes_framework.experiment.store import (
     PlannedCell,
     Store,
@@ -50,80 +52,6 @@ _USER_CURVE = ("visits", "users", "total_reward", "total_mean", "regret", "total
 
 MAX_SHOWN_CELLS = 20_000
 """Of a run that a notebook shows when its name is typed: more take a while to read."""
-
-MAX_RESOLVED_BYTES = 128 * 1024 * 1024
-"""The largest resolved config that is read; 100,000 arms take 6 MB."""
-
-_FILES = ("experiment.toml", "resolved.json")
-_INTEGERS = ("seed", "replications", "reveal_lam", "reveal_replenishing_arm")
-
-
-@frozen(eq=False)
-class Curves:
-    """The curves of one policy on one environment at one horizon, one row per replication.
-
-    Parameters
-    ----------
-    checkpoints : IntArray, shape (c,)
-        Numbers of rounds after which the curves were recorded.
-    replications : IntArray, shape (n,)
-        Numbers of the replications.
-    rewards, means : FloatArray, shape (n, c)
-        Cumulative reward, and its expectation.
-    regret : FloatArray | None, shape (n, c)
-        DES regret; None without a benchmark.
-    states : FloatArray | None, shape (n, c)
-        Cumulative state of the pulls; None if the environment brings none. With the largest
-        r, ``r * states - means`` is external regret.
-    steps : IntArray, shape (n, c)
-        Numbers of rounds, or of the visits there were, at each checkpoint.
-    over_users : OverUsers | None
-        The same over users in the order they first came; None with one audience.
-    """
-
-    checkpoints: IntArray
-    replications: IntArray
-    rewards: FloatArray
-    means: FloatArray
-    regret: FloatArray | None
-    states: FloatArray | None
-    steps: IntArray
-    over_users: "OverUsers | None" = None
-
-    def __repr__(self) -> str:
-        regret = {} if self.regret is None else {"regret": float(self.regret[:, -1].mean())}
-        return shown_fields(
-            "Curves",
-            replications=self.replications.size,
-            checkpoints=self.checkpoints.size,
-            horizon=int(self.checkpoints[-1]),
-            reward=float(self.rewards[:, -1].mean()),
-            **regret,
-        )
-
-
-@frozen(eq=False)
-class OverUsers:
-    """Curves over users of one policy on one environment, one row per replication.
-
-    Parameters
-    ----------
-    users : IntArray, shape (d,)
-        Numbers of users, in the order they first came, that all replications had.
-    rewards, means : FloatArray, shape (n, d)
-        Reward of the first so many users, and its expectation.
-    regret : FloatArray | None, shape (n, d)
-        DES regret of the first so many users; None without a benchmark.
-    """
-
-    users: IntArray
-    rewards: FloatArray
-    means: FloatArray
-    regret: FloatArray | None
-
-    def __repr__(self) -> str:
-        shape = {"replications": len(self.means), "users": int(self.users[-1])}
-        return shown_fields("OverUsers", **shape, checkpoints=self.users.size)
 
 
 @frozen
@@ -669,58 +597,6 @@ def _over_users(cells: Sequence[_Finished]) -> OverUsers | None:
     )
 
 
-def read_resolved(folder: Path) -> dict[str, Any]:
-    """Return what a run's ``resolved.json`` holds; raise StoreError if it cannot be used."""
-    path = folder / "resolved.json"
-    check_no_link(path)
-    try:
-        found: dict[str, Any] = read_json(path, limit=MAX_RESOLVED_BYTES)
-        reason = "" if _is_resolved(found) else "it is damaged"
-    except ConfigError as error:
-        reason = error.mistakes[0].message
-    if reason:
-        raise StoreError(
-            f"cannot read {quoted(str(path), 200)}: {one_line(reason)}; without that file, running"
-            " the experiment again writes it anew"
-        )
-    return found
-
-
-def _is_resolved(found: dict[str, Any]) -> bool:
-    """Return whether a resolved config has what is read of it."""
-    config, versions = found.get("config"), found.get("versions")
-    if not (isinstance(config, dict) and isinstance(versions, dict)):
-        return False
-    parts = [config.get("environments"), config.get("policies"), config.get("horizons")]
-    if not all(isinstance(part, list) for part in parts):
-        return False
-    return (
-        all(map(_is_part, [*config["environments"], *config["policies"]]))
-        and all(isinstance(number, int) for number in config["horizons"])
-        and all(isinstance(config.get(key), int) for key in _INTEGERS)
-        and isinstance(config.get("benchmark"), str | dict | bool)
-        and all(isinstance(version, str) for version in versions.values())
-    )
-
-
-def _is_part(part: object) -> bool:
-    """Return whether this is an environment or a policy as ``resolved.json`` has them."""
-    if not (isinstance(part, dict) and isinstance(part.get("table"), dict)):
-        return False
-    named = isinstance(part.get("label"), str) and isinstance(part["table"].get("use"), str)
-    places = [part.get("source", ""), part.get("instance", "")]
-    varies, uses = part.get("varies", {}), part.get("uses", [])
-    return (
-        named
-        and isinstance(part.get("horizon"), int)
-        and all(isinstance(text, str) for text in places)
-        and isinstance(varies, dict)
-        and all(isinstance(value, str | int | float) for value in varies.values())
-        and isinstance(uses, list)
-        and all(isinstance(name, str) for name in uses)
-    )
-
-
 def _variant(part: Mapping[str, Any]) -> Variant:
     """Return what an environment of a resolved config is in the grid."""
     table = part["table"]
@@ -734,68 +610,6 @@ def _variant(part: Mapping[str, Any]) -> Variant:
     )
 
 
-@frozen
-class RunOverview:
-    """What is told of a run without reading its results.
-
-    Parameters
-    ----------
-    name : str
-        The experiment's name.
-    n_cells, n_finished, n_failed : int
-        Numbers of all cells, of finished ones, and of those among them that failed.
-    finished : str
-        When the last cell finished (ISO 8601); empty if none has.
-    has_checksums : bool
-        Whether damage to its rows can be noticed: not in runs of the first format.
-    version : str
-        The version of the framework; empty if it is not known.
-    """
-
-    name: str
-    n_cells: int
-    n_finished: int
-    n_failed: int
-    finished: str
-    has_checksums: bool
-    version: str
-
-
-def run_overview(folder: Path) -> RunOverview:
-    """Return the overview of a run; raise StoreError if it is none or cannot be read."""
-    with closing(open_store(folder, create=False, check=False)) as store:
-        name = store.meta("name") or folder.name
-        counts = (*store.counts(), store.has_checksums)
-    try:
-        version = read_resolved(folder)["versions"].get("bdes-framework", "")
-    except StoreError:
-        version = ""
-    return RunOverview(name, *counts, version)
-
-
-def note_files(store: Store, folder: Path) -> None:
-    """Save checksums of a run's files in its database, where :func:`find_damage` finds them."""
-    for name in _FILES:
-        store.set_meta(f"checksum of {name}", _file_checksum(folder / name))
-
-
-def _changed_files(store: Store, folder: Path) -> Iterator[str]:
-    """Yield the names of a run's files that are not as they were written."""
-    for name in _FILES:
-        known = store.meta(f"checksum of {name}")
-        if known is not None and known != _file_checksum(folder / name):
-            yield name
-
-
-def _file_checksum(path: Path) -> str:
-    check_no_link(path)
-    try:
-        with path.open("rb") as file:  # a larger one differs by its length
-            return checksum(path.name, [file.read(MAX_RESOLVED_BYTES + 1)]).hex()
-    except OSError:
-        return ""
-
-
 def find_damage(folder: Path) -> list[str]:
     """Return what of a run is not as it was written, a line each; empty if all is well.
 
@@ -806,7 +620,7 @@ def find_damage(folder: Path) -> list[str]:
         with closing(open_store(folder, create=False, check=False)) as store:
             found += [f"the database: {line}" for line in store.integrity()]
             found += [f"{kind} {quoted(key)}" for kind, key in store.damage()]
-            found += [f"file {quoted(name)}" for name in _changed_files(store, folder)]
+            found += [f"file {quoted(name)}" for name in changed_files(store, folder)]
             if not found:
                 found += Run(folder, store).unreadable()
     except DamagedError as error:

@@ -34,8 +34,9 @@ from bdes_framework.experiment.cell import (
 from bdes_framework.experiment.failures import explained
 from bdes_framework.experiment.file import Experiment, ExperimentConfig, load_experiment
 from bdes_framework.experiment.find import slug
-from bdes_framework.experiment.results import Run, load_run, note_files
+from bdes_framework.experiment.results import Run, load_run
 from bdes_framework.experiment.reuse import RUNS, changes, reuse_cells
+from bdes_framework.experiment.run_files import note_files
 from bdes_framework.experiment.store import DATABASE, LOCK, Store, benchmark_key, locked, open_store
 from bdes_framework.interfaces import (
     Benchmark,

@@ -14,6 +14,7 @@ from bdes_framework._internal.colours import Colour, colours_of
 from bdes_framework._internal.distributions import student_quantile
 from bdes_framework._internal.text import did_you_mean, listed, quoted
 from bdes_framework.errors import InvalidValueError
+from bdes_framework.experiment.curves import Curves, OverUsers
 from bdes_framework.experiment.pooling import (
     ENVIRONMENT,
     HORIZON,
@@ -29,7 +30,7 @@ from bdes_framework.experiment.result_table import (
     horizon_words,
     shown_value,
 )
-from bdes_framework.experiment.results import Curves, OverUsers, Run, RunBenchmark
+from bdes_framework.experiment.results import Run, RunBenchmark
 from bdes_framework.experiment.summary import CellSummary, Estimate, summarise
 from bdes_framework.report.dimensions import Dimensions
 from bdes_framework.report.labels import (

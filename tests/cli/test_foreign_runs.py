@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bdes_framework._version import __version__
-from bdes_framework.experiment import results
+from bdes_framework.experiment import results, run_files
 from bdes_framework.experiment.store import DATABASE
 from tests.support.command import bdes, fails, prints
 from tests.support.damage import change_index, change_value, seal
@@ -129,7 +129,7 @@ def test_verify_of_what_cannot_be_opened(foreign: Path) -> None:
 def test_verify_reads_no_more_of_a_file_than_is_used(
     foreign: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(results, "MAX_RESOLVED_BYTES", 1 << 20)
+    monkeypatch.setattr(run_files, "MAX_RESOLVED_BYTES", 1 << 20)
     os.truncate(foreign / "resolved.json", 1 << 26)
     tracemalloc.start()
     try:

@@ -22,6 +22,7 @@ def test_changing_chances_are_a_warning() -> None:
     assert not verdict.matters
     assert verdict.answer.startswith("It cannot be tested whether what you show changes how")
     assert "it cannot be tested whether what was shown earlier matters" in verdict.doubts
+    assert verdict.test is not None
     some = evolve(verdict, test=evolve(verdict.test, exchanged=0.02))
     assert some.answer.startswith("Nothing shows")
     assert verdict.as_json()["warnings"] == [warning]
