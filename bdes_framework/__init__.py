@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from bdes_framework.experiment.cell import CellResult as CellResult
     from bdes_framework.experiment.cell import Part as Part
     from bdes_framework.experiment.cell import UserCurves as UserCurves
+    from bdes_framework.experiment.config import ExperimentConfig as ExperimentConfig
     from bdes_framework.experiment.curves import Curves as Curves
     from bdes_framework.experiment.curves import OverUsers as OverUsers
     from bdes_framework.experiment.file import Experiment as Experiment
-    from bdes_framework.experiment.file import ExperimentConfig as ExperimentConfig
     from bdes_framework.experiment.file import load_experiment as load_experiment
     from bdes_framework.experiment.fit_file import load_fit as load_fit
     from bdes_framework.experiment.fit_file import load_prior as load_prior
@@ -280,7 +280,8 @@ _HOMES = {
     "simulation.regret": "benchmark_of des_regret external_regret",
     "experiment.cell": "Cell CellResult Part UserCurves",
     "experiment.curves": "Curves OverUsers",
-    "experiment.file": "Experiment ExperimentConfig load_experiment",
+    "experiment.config": "ExperimentConfig",
+    "experiment.file": "Experiment load_experiment",
     "experiment.fit_file": "load_fit load_prior save_fit",
     "experiment.pooling": "Observations Unit Variant",
     "experiment.result_table": "PolicyResults Pooled ResultTable TableColumn",

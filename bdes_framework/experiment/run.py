@@ -31,8 +31,9 @@ from bdes_framework.experiment.cell import (
     guarded,
     spec_hash,
 )
+from bdes_framework.experiment.config import ExperimentConfig
 from bdes_framework.experiment.failures import explained
-from bdes_framework.experiment.file import Experiment, ExperimentConfig, load_experiment
+from bdes_framework.experiment.file import Experiment, load_experiment
 from bdes_framework.experiment.find import slug
 from bdes_framework.experiment.results import Run, load_run
 from bdes_framework.experiment.reuse import RUNS, changes, reuse_cells

@@ -9,7 +9,7 @@ from attrs import AttrsInstance
 
 from bdes_framework._internal.seeding import N_SEEDS
 from bdes_framework.experiment.arms import MAX_EXPERIMENT_ARMS, MAX_INSTANCES, ArmsConfig
-from bdes_framework.experiment.file import (
+from bdes_framework.experiment.config import (
     MAX_CHECKPOINTS,
     MAX_HORIZON,
     MAX_HORIZONS,

@@ -17,6 +17,7 @@ from bdes_framework._internal.files import parse_json
 from bdes_framework._internal.text import quoted
 from bdes_framework.errors import StoreError
 from bdes_framework.experiment.cell import Cell, CellResult, UserCurves
+from bdes_framework.experiment.config import MAX_HORIZON
 from bdes_framework.experiment.database import (
     DamagedError,
     check_files,
@@ -26,7 +27,6 @@ from bdes_framework.experiment.database import (
     database_errors,
     stop_long_queries,
 )
-from bdes_framework.experiment.file import MAX_HORIZON
 from bdes_framework.interfaces import Benchmark
 from bdes_framework.simulation.crowd_benchmark import CrowdBenchmark
 
