@@ -102,7 +102,7 @@ floors: install
 	  $(FLOORS)/bin/python -m pytest --quiet -p no:cacheprovider $(QUICK)
 
 QUICK := tests/cli tests/internal tests/plugin tests/experiment/test_file.py \
-  tests/experiment/test_arms.py tests/fitting/test_readers.py tests/report/test_commands.py
+  tests/experiment/test_arms.py tests/fitting/test_readers.py tests/fitting/test_log_sources.py tests/report/test_commands.py
 
 rates: install
 	$(BIN)/python -m studies.rates
