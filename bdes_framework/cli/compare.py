@@ -11,7 +11,7 @@ from attrs import asdict, evolve, frozen
 from rich.text import Text
 
 from bdes_framework._internal.colours import colours_of
-from bdes_framework._internal.text import ascii_controls, quoted
+from bdes_framework._internal.text import ascii_controls
 from bdes_framework.cli.completion import complete_labels
 from bdes_framework.cli.options import AS_JSON, RUN, echo, json_text, output, write_data
 from bdes_framework.cli.result_text import aligned, fitting, print_blocks, shortened, table_lines
@@ -217,11 +217,11 @@ def _runs(runs: Sequence[Run], choice: _Choice) -> tuple[_Comparison, list[str],
     return _Comparison(headings, names, measure, rows, list(legend)), changes, remarks
 
 
-def _left_out(labels: Sequence[str], name: str) -> Iterator[str]:
-    for label in labels[:_MAX_CHANGES]:
-        yield f"left out: {quoted(label)} is not the same environment in A and {name}"
-    if len(labels) > _MAX_CHANGES:
-        yield f"left out: {len(labels) - _MAX_CHANGES:,} more environments"
+def _left_out(different: Sequence[str], name: str) -> Iterator[str]:
+    for each in different[:_MAX_CHANGES]:
+        yield f"left out, for they differ in A and {name}: {each}"
+    if len(different) > _MAX_CHANGES:
+        yield f"left out: {len(different) - _MAX_CHANGES:,} more environments"
 
 
 def _same_seed(one: Run, other: Run) -> bool:

@@ -136,7 +136,7 @@ class Common:
     first, second : Sequence[CellSummary]
         The cells of each whose environment, horizon and policy the other has, too.
     different : Sequence[str]
-        Labels of environments that both have, with other parameters.
+        What is left out, as parameters differ: environments in words, and which parameters.
     """
 
     first: Sequence[CellSummary]
@@ -151,12 +151,30 @@ def common_cells(
     first, second = _tables(one, "environments"), _tables(other, "environments")
     both = {_place(cell) for cell in before} & {_place(cell) for cell in after}
     same = {place for place in both if first.get(place[:2]) == second.get(place[:2])}
-    changed = dict.fromkeys(cell.environment for cell in before if _place(cell) in both - same)
+    changed = dict.fromkeys(_place(cell)[:2] for cell in before if _place(cell) in both - same)
+    sources = {part["label"]: _source(part) for part in one["config"]["environments"]}
+    groups: dict[tuple[str, tuple[str, ...]], dict[str, set[str]]] = {}
+    for place in changed:
+        names = _changed_names(first[place], second[place])
+        group = groups.setdefault((sources[place[0]], names), {})
+        group.setdefault(place[0], set()).add(_changed_keys(first[place], second[place]))
+    different = [_different(*key, group) for key, group in groups.items()]
     return Common(
         [cell for cell in before if _place(cell) in same],
         [cell for cell in after if _place(cell) in same],
-        list(changed),
+        different,
     )
+
+
+def _different(source: str, names: Sequence[str], found: Mapping[str, set[str]]) -> str:
+    """Return which environments have other parameters, and which: with values, if always the same.
+
+    ``found`` has the changes in words, by label.
+    """
+    texts = set[str]().union(*found.values())
+    what = texts.pop() if len(texts) == 1 else listed(names)
+    one = next(iter(found)) if len(found) == 1 else ""
+    return f"{quoted(one)}: {what}" if one else f"{len(found):,} of {quoted(source)}: {what}"
 
 
 def _place(cell: CellSummary) -> tuple[str, int, str]:
@@ -220,11 +238,16 @@ def _source(part: _Resolved) -> str:
 
 
 def _changed_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    names = [n for n in dict.fromkeys([*before, *after]) if before.get(n) != after.get(n)]
+    names = _changed_names(before, after)
     words = (
         f"{one_line(n, 40)} {_shown(before.get(n))} -> {_shown(after.get(n))}" for n in names[:4]
     )
     return ", ".join(words) + (", ..." if len(names) > 4 else "")
+
+
+def _changed_names(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
+    names = dict.fromkeys([*before, *after])
+    return tuple(name for name in names if before.get(name) != after.get(name))
 
 
 def _shown(value: object) -> str:

@@ -144,12 +144,14 @@ def test_a_long_label_leaves_numbers_their_room(tmp_path: Path) -> None:
 def test_runs_without_anything_in_common_are_told_apart_in_words(folder: Path) -> None:
     arms = 'arms = {generator = "click-bait", n = 3, seed = [1, 2]}'
     text = f'name = "x"\nseed = 1\nhorizons = [10]\n[[environments]]\nuse = "bernoulli"\n{arms}\n'
-    for name, rates in {"one": "[0.1, 0.5]", "two": "[0.2]"}.items():
+    for name, rates in {"one": "[0.1, 0.5]", "two": "[0.2]", "three": "0.3"}.items():
         (folder / f"{name}.toml").write_text(f'{text}lam = {rates}\n[[policies]]\nuse = "ucb1"\n')
         run_experiment(folder / f"{name}.toml", out=folder / name, engine="serial").close()
     done = command("compare", "one", "two", cwd=folder)
     assert done.returncode == 1
     assert "differs: environments only in A: 'bernoulli' with lam = 0.1, 0.5\n" in done.stdout
+    done = command("compare", "two", "three", cwd=folder)
+    assert "left out, for they differ in A and B: 2 of 'bernoulli': lam 0.2 -> 0.3\n" in done.stderr
     told = fails("compare", "one", "two", "--policy", "ucb", cwd=folder)
     assert "the runs have no policy 'ucb'. Did you mean 'ucb1'? They have: ucb1" in told
 
@@ -167,7 +169,7 @@ def test_different_environments_are_not_paired(folder: Path, change: tuple[str, 
     done = compared(run(folder, "one"), run(folder, "two", change))
     assert done.exit_code == 1
     assert "the runs have no cells in common" in done.stdout
-    assert "left out: 'bernoulli' is not the same environment in A and B" in done.stderr
+    assert "left out, for they differ in A and B: 'bernoulli': " in done.stderr
 
 
 def test_formulas_are_compared_by_their_values(folder: Path) -> None:
@@ -176,7 +178,7 @@ def test_formulas_are_compared_by_their_values(folder: Path) -> None:
     done = compared(first, second, "--all")
     assert done.exit_code == 0
     assert {(t, p) for _, t, p in rows(done)} == {("10", "mine"), ("10", "uniform")}
-    assert "left out: 'bernoulli'" in done.stderr
+    assert "left out, for they differ in A and B: 'bernoulli': lam 0.1 -> 0.02\n" in done.stderr
 
 
 def test_other_horizons_and_labels_are_not_paired(folder: Path) -> None:
