@@ -14,7 +14,7 @@ from bdes_framework._internal.arrays import FloatArray, IntArray
 from bdes_framework._internal.display import shown_fields
 from bdes_framework._internal.numbers import as_integer, is_number
 from bdes_framework._internal.seeding import Seed, branch, generator
-from bdes_framework._internal.text import one_line, quoted
+from bdes_framework._internal.text import counted, one_line, quoted
 from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import InvalidValueError
 from bdes_framework.fitting.likelihood import sweep_likelihood
@@ -73,10 +73,13 @@ class SuggestedExperiment:
     def __str__(self) -> str:
         names = ", ".join(one_line(name, MAX_NAME_LENGTH) for name in self.names)
         runs = f" in runs of {self.run}" if self.run > 1 else ""
-        known = f"b known to ±{1.96 * self.b_errors.max():.2g}, lam to ±{1.96 * self.lam_error:.2g}"
+        rate = 1.96 * self.lam_error
+        known = f"b known to ±{1.96 * self.b_errors.max():.2g}"
+        known += f", lam to ±{rate:.2g}" if rate < 1 else ", lam to nothing"
         missed = "" if self.reaches_precision else "; that is less than was asked for"
         return (
-            f"show {names}{runs}, drawn evenly, to {self.users:,} users for {self.visits:,} visits:"
+            f"show {names}{runs}, drawn evenly, to {counted(self.users, 'user')} for"
+            f" {counted(self.visits, 'visit')}:"
             f" {known}{missed}"
         )
 

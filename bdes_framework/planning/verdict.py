@@ -166,7 +166,9 @@ def judge(
         return found
     visits = round(log.n_rows / log.n_sequences)
     try:
-        suggested = suggest_experiment(fit, visits=min(max(visits, _MIN_VISITS), _MAX_VISITS))
+        # On its own: what the log told of b rests on a model for which it gives no evidence.
+        at_once = min(max(visits, _MIN_VISITS), _MAX_VISITS)
+        suggested = suggest_experiment(fit, visits=at_once, with_log=False)
     except InvalidValueError:  # nothing would tell, as far as this fit can say
         return found
     return evolve(found, experiment=suggested)

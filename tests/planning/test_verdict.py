@@ -23,6 +23,11 @@ def test_changing_chances_are_a_warning() -> None:
     assert verdict.answer.startswith("It cannot be tested whether what you show changes how")
     assert "it cannot be tested whether what was shown earlier matters" in verdict.doubts
     assert verdict.test is not None
+    assert verdict.experiment is not None  # what the log told of b does not count
+    alone, added = (
+        bdes.suggest_experiment(fit, visits=20, with_log=counts).users for counts in (False, True)
+    )
+    assert verdict.experiment.users == alone > added
     some = evolve(verdict, test=evolve(verdict.test, exchanged=0.02))
     assert some.answer.startswith("Nothing shows")
     assert verdict.as_json()["warnings"] == [warning]
