@@ -29,8 +29,8 @@ from bdes_framework.fitting.likelihood import (
 )
 from bdes_framework.model.compiling import compiled
 
-MANY_ARMS = 15
-"""From here on these sweeps are the faster ones."""
+FASTER_FROM = 5
+"""How many arms there must be for the adjoint sweep to be the faster one."""
 
 _ROWS_AT_ONCE = 8
 _STRETCH = 1 << 18
@@ -240,9 +240,16 @@ def _move_on(
     states: FloatArray,
     d: FloatArray,
 ) -> None:
-    """Move the derivatives of the state past a stretch."""
-    following = _first_start(starts, first)
-    for i in range(states.size):
+    """Move the derivatives of the state past a stretch, from where all before has vanished."""
+    lasting = states.size
+    if lam > 0.0:
+        lasting = 1 if lam == 1.0 else 1 + int(min(math.log(VANISHED) / math.log1p(-lam), lasting))
+    skipped = max(states.size - lasting, 0)
+    if skipped:
+        for j in range(d.size):
+            d[j] = 0.0
+    following = _first_start(starts, first + skipped)
+    for i in range(skipped, states.size):
         t = first + i
         if following < starts.size and starts[following] == t:
             following += 1

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdes_framework._internal.arrays import FloatArray, IntArray, read_only
-from bdes_framework.fitting.adjoint import MANY_ARMS, likelihood_by_adjoint, score_by_adjoint
+from bdes_framework.fitting.adjoint import FASTER_FROM, likelihood_by_adjoint, score_by_adjoint
 from bdes_framework.fitting.likelihood import (
     Likelihood,
     sweep_likelihood,
@@ -67,7 +67,7 @@ def log_likelihood_of_log(log: Log, at: Instance) -> float:
 
 def likelihood_of_log(log: Log, at: Instance) -> Likelihood:
     """Return log-likelihood, score and information of a log."""
-    sweep = sweep_likelihood if at.n_arms < MANY_ARMS else likelihood_by_adjoint
+    sweep = sweep_likelihood if at.n_arms < FASTER_FROM else likelihood_by_adjoint
 
     def one(block: Rows) -> Likelihood:
         return sweep(*block, at.r, at.b, at.lam, at.q0)

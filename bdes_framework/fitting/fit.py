@@ -18,7 +18,6 @@ from bdes_framework._internal.numbers import as_integer
 from bdes_framework._internal.text import quoted
 from bdes_framework._internal.threads import one_thread
 from bdes_framework.errors import InvalidValueError
-from bdes_framework.fitting.adjoint import MANY_ARMS
 from bdes_framework.fitting.blocks import map_on_threads, sweeping_threads
 from bdes_framework.fitting.clustered import clustered_covariance
 from bdes_framework.fitting.drift import Drift, fit_drift
@@ -45,6 +44,8 @@ Playable: TypeAlias = Sequence[int] | IntArray | Schedule
 
 Users: TypeAlias = Literal["alike", "clustered", "multiplier"]
 
+MANY_ARMS = 15
+"""From here on scores are so much faster than information that climbs take more of them."""
 _TOLERANCE = 1e-6
 """Scoring ends when the next step is shorter than a thousandth of a standard deviation."""
 _NEARLY = 1e-4

@@ -95,8 +95,10 @@ def test_long_sequences_are_swept_in_stretches(
     monkeypatch.setattr(adjoint, "_STRETCH", stretch)
     for name in ("_sweep_score", "_sweep_derivatives"):
         monkeypatch.setattr(adjoint, name, interpreted(getattr(adjoint, name)))
-    for starts in (STARTS, STARTS[:1], STARTS[:0]):
-        swept = problem(3, 0.02, starts)
+    starts = (STARTS, STARTS[:1], STARTS[:0])
+    for swept in (problem(3, lam, given) for given in starts for lam in (0.0, 0.02, 0.8, 1.0)):
         expected = bdes.sweep_likelihood(*swept)
         assert_same(likelihood_by_adjoint(*swept), expected)
-        np.testing.assert_allclose(score_by_adjoint(*swept)[1], expected.score, rtol=1e-9)
+        np.testing.assert_allclose(
+            score_by_adjoint(*swept)[1], expected.score, rtol=1e-9, atol=1e-9
+        )

@@ -50,7 +50,7 @@ def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch, threads: int, us
 
 def test_threads_change_no_bit_of_many_arms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 100)
-    monkeypatch.setattr(blocks, "MANY_ARMS", 1)
+    monkeypatch.setattr(blocks, "FASTER_FROM", 1)
     monkeypatch.setattr(fitting, "MANY_ARMS", 1)
     log = simulated_log(ADS, users=60, rows=25, seed=2)
     alone, many = (bdes.fit(log, threads=n) for n in (1, 3))

@@ -68,7 +68,7 @@ def test_many_arms_are_fitted_as_few(
 ) -> None:
     """The climb by scores ends where Fisher scoring does."""
     direct = bdes.fit(log, **known)
-    monkeypatch.setattr(blocks, "MANY_ARMS", 1)
+    monkeypatch.setattr(blocks, "FASTER_FROM", 1)
     monkeypatch.setattr(fit_module, "MANY_ARMS", 1)
     found = bdes.fit(log, **known)
     errors = np.sqrt(np.maximum(np.diag(direct.covariance), 1e-30))[:7]
