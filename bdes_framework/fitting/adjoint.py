@@ -29,7 +29,7 @@ from bdes_framework.fitting.likelihood import (
 )
 from bdes_framework.model.compiling import compiled
 
-FASTER_FROM = 5
+FASTER_FROM = 10
 """How many arms there must be for the adjoint sweep to be the faster one."""
 
 _ROWS_AT_ONCE = 8
