@@ -10,6 +10,7 @@ import duckdb
 import numpy as np
 
 import bdes_framework as bdes
+from bdes_framework.fitting.blocks import likelihood_of_log
 from benchmarks.measure import (
     MILLION,
     N_ARMS,
@@ -51,8 +52,33 @@ def drawn_rows(rng: np.random.Generator, users: int) -> tuple[bdes.IntArray, bde
 
 
 def sweep_rows() -> list[Row]:
+    """A row of a log: all derivatives beside C, and what needs no derivatives beside that."""
+    rows = []
+    for n_arms, n in ((2, MILLION), (5, MILLION), (N_ARMS, MILLION), (50, MILLION // 5)):
+        share = np.arange(1, n_arms + 1) / n_arms
+        at = bdes.Instance(0.9 * share, 1.05 - share, 0.1)
+        log = bdes.Log(*played_rows(at, n, np.random.default_rng(0)))
+        c = CompiledC("likelihood", n, ("-march=native", "-ffast-math"), n_arms)
+
+        def everything(log: bdes.Log = log, at: bdes.Instance = at) -> None:
+            likelihood_of_log(log, at)
+
+        best = best_seconds({"c": c, "all": everything}, clock=time.process_time)
+        claim = f"value, score and information of a row, K = {n_arms}"
+        rows.append(c.row(claim, best["all"], 1.5))
+    return rows + value_rows()
+
+
+def played_rows(
+    at: bdes.Instance, n: int, rng: np.random.Generator
+) -> tuple[bdes.IntArray, bdes.IntArray]:
+    """Return arms drawn evenly and their rewards: what the C loop draws for itself."""
+    arms = rng.integers(0, at.n_arms, n)
+    return arms, (rng.random(n) < at.expected_rewards(arms)).astype(np.int64)
+
+
+def value_rows() -> list[Row]:
     log, at = a_log(MILLION), ADS
-    c = CompiledC("likelihood", flags=("-march=native", "-ffast-math"))
     r, b = (np.repeat(values[:, None], DOZEN, axis=1) for values in (at.r, at.b))
 
     def value_only() -> None:
@@ -65,16 +91,40 @@ def sweep_rows() -> list[Row]:
         bdes.sweep_log_likelihoods(log.arms, log.rewards, r, b, np.full(DOZEN, at.lam), q, totals)
 
     def everything() -> None:
-        bdes.likelihood_of(at, log.arms, log.rewards, log.starts)
+        likelihood_of_log(log, at)
 
-    best = best_seconds({"c": c, "all": everything, "value": value_only, "dozen": a_dozen})
+    turns = {"all": everything, "value": value_only, "dozen": a_dozen}
+    best = best_seconds(turns, clock=time.process_time)
     whole, value, dozen, singly = best["all"], best["value"], best["dozen"], DOZEN * best["value"]
     many = "the values under a dozen instances"
     return [
-        c.row("value, score and information of a row, K = 10", whole, 1.5),
         Row("the value alone", ns(value), f"all {ns(whole)}", value / whole, 0.5),
         Row(many, ns(dozen), f"one by one {ns(singly)}", dozen / singly, 0.5),
     ]
+
+
+def many_arms_rows() -> list[Row]:
+    """Fit 100 arms; how many sweeps over all pairs of arms, as fits of few arms take, fit in it."""
+    rng = np.random.default_rng(0)
+    at = bdes.Instance(0.9 * rng.random(100), rng.random(100), 0.05)
+    rows = []
+    for users, asked in ((3_000, 20), (1, 20)):
+        parts = [played_rows(at, 300_000 // users, rng) for _ in range(users)]
+        arms, rewards = (np.concatenate(part) for part in zip(*parts, strict=True))
+        log = bdes.Log(arms, rewards, np.arange(0, 300_000, 300_000 // users))
+        bdes.fit(log.first(2_000))  # compiles, if nothing was cached yet
+
+        def sweep(log: bdes.Log = log) -> None:
+            bdes.likelihood_of(at, log.arms, log.rewards, log.starts)
+
+        def fitted(log: bdes.Log = log) -> None:
+            bdes.fit(log)
+
+        best = best_seconds({"sweep": sweep, "fit": fitted}, 2, time.process_time)
+        one, whole = best["sweep"], best["fit"]
+        claim = f"a fit of 100 arms, 3·10^5 rows in {users:,} parts, in sweeps over pairs"
+        rows.append(Row(claim, f"{whole:.2f} s", f"sweep {one:.3f} s", whole / one, asked))
+    return rows
 
 
 def fit_rows() -> list[Row]:
@@ -163,6 +213,7 @@ if __name__ == "__main__":
     run_benchmark(
         "Fitting logs",
         sweep_rows,
+        many_arms_rows,
         fit_rows,
         threads_rows,
         randomisation_rows,

@@ -12,6 +12,8 @@ from bdes_framework._internal.text import listed
 from bdes_framework.cli.options import echo, plugin_options
 from bdes_framework.cli.progress import progress
 from bdes_framework.experiment.run import run_experiment
+from bdes_framework.fitting.adjoint import FASTER_FROM
+from bdes_framework.fitting.blocks import likelihood_of_log, score_of_log
 from bdes_framework.fitting.fit import fit
 from bdes_framework.fitting.log import Log
 from bdes_framework.interfaces import Kind
@@ -98,6 +100,9 @@ def _fit(plugins: Plugins) -> None:
     for users in ("alike", "clustered"):
         found = fit(log, users=users)
         advise(plugins, judge(found, log, 20), log, None, 0.98)
+    many = Instance(np.full(FASTER_FROM, 0.5), np.full(FASTER_FROM, 0.5), 0.1)
+    likelihood_of_log(log, many)
+    score_of_log(log, many)
 
 
 def _play(entry: Entry, chosen: Mapping[str, Any]) -> None:

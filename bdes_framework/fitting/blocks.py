@@ -15,7 +15,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bdes_framework._internal.arrays import IntArray, read_only
+from bdes_framework._internal.arrays import FloatArray, IntArray, read_only
+from bdes_framework.fitting.adjoint import FASTER_FROM, likelihood_by_adjoint, score_by_adjoint
 from bdes_framework.fitting.likelihood import (
     Likelihood,
     sweep_likelihood,
@@ -66,11 +67,26 @@ def log_likelihood_of_log(log: Log, at: Instance) -> float:
 
 def likelihood_of_log(log: Log, at: Instance) -> Likelihood:
     """Return log-likelihood, score and information of a log."""
+    sweep = sweep_likelihood if at.n_arms < FASTER_FROM else likelihood_by_adjoint
 
     def one(block: Rows) -> Likelihood:
-        return sweep_likelihood(*block, at.r, at.b, at.lam, at.q0)
+        return sweep(*block, at.r, at.b, at.lam, at.q0)
 
     return summed_likelihood(of_blocks(log, one))
+
+
+def score_of_log(log: Log, at: Instance) -> tuple[float, FloatArray]:
+    """Return log-likelihood and score of a log: fast at any number of arms."""
+
+    def one(block: Rows) -> tuple[float, FloatArray]:
+        return score_by_adjoint(*block, at.r, at.b, at.lam, at.q0)
+
+    found = of_blocks(log, one)
+    value, score = next(found)
+    for other in found:
+        value += other[0]
+        score += other[1]
+    return value, score
 
 
 def summed_likelihood(parts: Iterator[Likelihood]) -> Likelihood:

@@ -48,13 +48,15 @@ def fit_drift(log: Log, lam: float | None, q0: float, bounded: bool) -> Drift:
         return counts
 
     paid, failed = sum(of_blocks(log, one), np.zeros((2, log.n_arms, ages.size)))
+    known = paid + failed > 0
+    cells = paid[known], failed[known], np.nonzero(known)[1], np.cumsum(known.sum(axis=1))
     r = np.empty(log.n_arms)
 
     def value(point: FloatArray) -> float:
         rate, b = _parameters(point)
         kept = np.exp(ages * np.log1p(-rate)) if rate < 1 else (ages == 0).astype(np.float64)
         highest = max(1.0, q0, b) if bounded else max(q0, b)
-        return _profile(paid, failed, b + (q0 - b) * kept, 1.0 / highest, r)
+        return _profile(*cells, b + (q0 - b) * kept, 1.0 / highest, r)
 
     def _parameters(point: FloatArray) -> tuple[float, float]:
         rate = lam if lam is not None else 1.0 / (1.0 + float(np.exp(-point[0])))
@@ -101,27 +103,37 @@ def _count(
 
 @compiled
 def _profile(
-    paid: FloatArray, failed: FloatArray, states: FloatArray, largest: float, r: FloatArray
+    paid: FloatArray,
+    failed: FloatArray,
+    classes: IntArray,
+    ends: IntArray,
+    states: FloatArray,
+    largest: float,
+    r: FloatArray,
 ) -> float:
     """Return the log-likelihood at given states, with r where it is largest, filled in.
 
+    Arm by arm, the rows of its classes: ``ends`` are where those of each arm end.
+
     It is concave in every r, so Newton's steps, kept between two bounds that close in, find it.
     """
-    total = 0.0
+    total, first = 0.0, 0
     for arm in range(r.size):
-        low, high = 0.0, largest
-        successes, weight = paid[arm].sum(), 0.0
-        for c in range(states.size):
-            weight += (paid[arm, c] + failed[arm, c]) * states[c]
+        low, high, end = 0.0, largest, ends[arm]
+        successes, weight = 0.0, 0.0
+        for i in range(first, end):
+            successes += paid[i]
+            weight += (paid[i] + failed[i]) * states[classes[i]]
         at = min(successes / weight, largest) if weight > 0.0 else largest / 2.0
         for _ in range(_NEWTON_STEPS if weight > 0.0 else 0):
             slope = successes / at if at > 0.0 else 0.0
             curvature = slope / at if at > 0.0 else 0.0
-            for c in range(states.size):
-                if failed[arm, c] > 0.0:
-                    odds = states[c] / max(1.0 - at * states[c], MIN_PROBABILITY)
-                    slope -= failed[arm, c] * odds
-                    curvature += failed[arm, c] * odds * odds
+            for i in range(first, end):
+                if failed[i] > 0.0:
+                    q = states[classes[i]]
+                    odds = q / max(1.0 - at * q, MIN_PROBABILITY)
+                    slope -= failed[i] * odds
+                    curvature += failed[i] * odds * odds
             if slope > 0.0:
                 low = at
             else:
@@ -134,9 +146,10 @@ def _profile(
                 break
             at = further
         r[arm] = at
-        for c in range(states.size):
-            mu = min(max(at * states[c], MIN_PROBABILITY), 1.0 - MIN_PROBABILITY)
-            total += paid[arm, c] * np.log(mu) + failed[arm, c] * np.log(1.0 - mu)
+        for i in range(first, end):
+            mu = min(max(at * states[classes[i]], MIN_PROBABILITY), 1.0 - MIN_PROBABILITY)
+            total += paid[i] * np.log(mu) + failed[i] * np.log(1.0 - mu)
+        first = end
     return total
 
 

@@ -36,7 +36,7 @@ _ROWS_AT_ONCE = 8
 # One logarithm is taken of the product of as many probabilities, which cannot vanish, and as
 # many outer products are added in one pass: both cost more than all the rest of a row.
 
-_VANISHED = 1e-100
+VANISHED = 1e-100
 # Derivatives die out geometrically. Below this they count for nothing, and their products
 # would be denormal numbers, on which processors are up to a hundred times slower.
 
@@ -162,7 +162,7 @@ def move_slopes(d: FloatArray, arm: int, lam: float, change: float) -> None:
     """Move the derivatives of the state past a pull; ``change`` is b[arm] less the state."""
     for j in range(d.size):
         x = d[j] * (1.0 - lam)
-        d[j] = x if abs(x) > _VANISHED else 0.0
+        d[j] = x if abs(x) > VANISHED else 0.0
     d[arm] += lam
     d[d.size - 2] += change
 

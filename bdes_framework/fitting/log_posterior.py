@@ -6,12 +6,19 @@ import numpy as np
 from attrs import evolve
 
 from bdes_framework._internal.arrays import FloatArray
-from bdes_framework.fitting.blocks import likelihood_of_log, log_likelihood_of_log
+from bdes_framework.fitting.blocks import (
+    likelihood_of_log,
+    log_likelihood_of_log,
+    score_of_log,
+)
 from bdes_framework.fitting.fisher_scoring import PosteriorPoint, ScoringRules, fisher_scoring
 from bdes_framework.fitting.log import Log
 from bdes_framework.fitting.parametrisation import Coordinates, RatePrediction
+from bdes_framework.fitting.quasi_newton import ScorePoint, quasi_newton
 
 _MAX_MOVE = 2.0
+_EVALUATIONS = 20
+"""After so many scores, the information where they have led is worth its sweep."""
 
 
 def climb(
@@ -26,13 +33,61 @@ def climb(
     """Climb the posterior of a log; ``seen_as`` may replace a mode's objective and score."""
 
     def move(theta: FloatArray, step: FloatArray) -> FloatArray:
-        step *= min(1.0, _MAX_MOVE / max(float(np.abs(step).max()), 1e-300))
-        return coordinates.moved(theta, step)
+        return _moved(coordinates, theta, step)
 
     def evaluate(theta: FloatArray) -> PosteriorPoint:
         return seen_as(point_at(log, coordinates, theta))
 
     return fisher_scoring(mode, evaluate, move, ScoringRules(max_steps, tolerance), fixed)
+
+
+def climb_by_scores(
+    theta: FloatArray,
+    log: Log,
+    coordinates: Coordinates,
+    tolerance: float,
+    max_evaluations: int,
+    *,
+    with_prior: bool = True,
+    fixed: int | None = None,
+) -> ScorePoint:
+    """Climb the posterior of a log, or its likelihood, by scores and little else.
+
+    With many arms a score is so much faster than an information that the few more steps do not
+    matter.
+    """
+
+    def evaluate(theta: FloatArray) -> ScorePoint:
+        value, by_parameter = score_of_log(log, coordinates.instance(theta))
+        score = coordinates.pulled_score(theta, by_parameter[: coordinates.size])
+        if with_prior:
+            value += coordinates.log_prior(theta)
+            score = score + coordinates.prior_score(theta)
+        if fixed is not None:
+            score[fixed] = 0.0
+        return ScorePoint(theta, value, score)
+
+    def move(theta: FloatArray, step: FloatArray) -> FloatArray:
+        moved = _moved(coordinates, theta, step)
+        if fixed is not None:
+            moved[fixed] = theta[fixed]
+        return moved
+
+    here, left = evaluate(theta), max_evaluations
+    while left > 0:
+        precision = point_at(log, coordinates, here.theta).precision
+        if fixed is not None:
+            precision[fixed], precision[:, fixed], precision[fixed, fixed] = 0.0, 0.0, 1.0
+        covariance: FloatArray = np.linalg.inv(precision).astype(np.float64, copy=False)
+        allowed = min(left, _EVALUATIONS)
+        here, done = quasi_newton(here, covariance, evaluate, move, tolerance, allowed)
+        left = left - done if done == allowed else 0
+    return here
+
+
+def _moved(coordinates: Coordinates, theta: FloatArray, step: FloatArray) -> FloatArray:
+    step = step * min(1.0, _MAX_MOVE / max(float(np.abs(step).max()), 1e-300))
+    return coordinates.moved(theta, step)
 
 
 def objective_at(log: Log, coordinates: Coordinates, theta: FloatArray) -> float:

@@ -158,6 +158,11 @@ class Coordinates:
             slopes[unseen] -= np.outer(found[unseen], slopes[top] / found[top])
         return slopes
 
+    def pulled_score(self, theta: FloatArray, score: FloatArray) -> FloatArray:
+        """Return a score by parameters as that by coordinates."""
+        slopes = self.jacobian(theta)
+        return np.diag(slopes) * score if self.bounded else score @ slopes
+
     def pulled_back(
         self, theta: FloatArray, score: FloatArray, information: FloatArray
     ) -> tuple[FloatArray, FloatArray]:

@@ -1,27 +1,35 @@
 /* Log-likelihood, score and Fisher information of a log: what one sweep is measured against.
  *
- * As fast as we can write it: the triangle of the information only, eight rows at once, and one
- * logarithm and one block of divisions for them.
+ * As fast as we can write it: the triangle of the information only, eight rows at once with one
+ * logarithm for them, and arrays padded to eight numbers, so that no loop has a rest.
  *
  * Usage: likelihood K T seed; prints nanoseconds a row (best of five), and two sums.
  * Build: gcc -O3 -march=native -ffast-math -o likelihood likelihood.c -lm
  */
 #include "bandit.h"
+#include <string.h>
 
-enum { ROWS = 8, MOST = 128 };
+enum { ROWS = 8, LANES = 8, MOST = 128 };
+
+static double *padded(int n) {
+  double *found = aligned_alloc(64, (size_t)n * sizeof *found);
+  memset(found, 0, (size_t)n * sizeof *found);
+  return found;
+}
+
 
 int main(int argc, char **argv) {
   World w = world_from(argc, argv);
-  int k = w.n_arms, n = k + 2;
+  int k = w.n_arms, n = k + 2, m = (n + LANES - 1) / LANES * LANES;
   int32_t *arms = malloc(w.horizon * sizeof *arms);
   int8_t *rewards = malloc(w.horizon);
   for (long t = 0; t < w.horizon; t++) {
     arms[t] = (int32_t)(uniform() * k);
     rewards[t] = (int8_t)play_round(&w, arms[t]);
   }
-  double *rr = zeros(k), *of_r = zeros(k), *of_state = zeros(n);
-  double *crossed = zeros(k * n), *inner = zeros(n * n);
-  static double d[MOST], rows[ROWS][MOST];
+  double *rr = zeros(k), *of_r = zeros(k), *of_state = padded(m);
+  double *crossed = padded(k * m), *inner = padded(n * m);
+  static _Alignas(64) double d[MOST], rows[ROWS][MOST];
   double best = INFINITY, total = 0.0, kept = 1.0 - w.lam;
   for (int repeat = 0; repeat < 5; repeat++) {
     double q = 1.0, product = 1.0, begin = seconds();
@@ -35,9 +43,9 @@ int main(int argc, char **argv) {
         of_r[arm] += pull * q;
         rr[arm] += weight * q * q;
         double by_state = pull * pays, by_both = weight * q * pays, root = sqrt(weight) * pays;
-        double *across = crossed + arm * n, *row = rows[s];
+        double *across = crossed + arm * m, *row = rows[s];
         double change = w.b[arm] - q;
-        for (int j = 0; j < n; j++) {
+        for (int j = 0; j < m; j++) {
           of_state[j] += by_state * d[j];
           across[j] += by_both * d[j];
           row[j] = root * d[j];
@@ -47,17 +55,18 @@ int main(int argc, char **argv) {
         d[k] += change;
         q += w.lam * change;
       }
-      for (int j = 0; j < n; j++) d[j] = fabs(d[j]) > 1e-100 ? d[j] : 0.0;
+      for (int j = 0; j < m; j++) d[j] = fabs(d[j]) > 1e-100 ? d[j] : 0.0;
       total += log(product);
       product = 1.0;
+      const double *restrict a = rows[0], *restrict b = rows[1], *restrict c = rows[2],
+                   *restrict e = rows[3], *restrict f = rows[4], *restrict g = rows[5],
+                   *restrict h = rows[6], *restrict l = rows[7];
       for (int i = 0; i < n; i++) {
-        double a[ROWS];
-        for (int s = 0; s < ROWS; s++) a[s] = rows[s][i];
-        for (int j = 0; j <= i; j++) {
-          double sum = 0.0;
-          for (int s = 0; s < ROWS; s++) sum += a[s] * rows[s][j];
-          inner[i * n + j] += sum;
-        }
+        double *restrict to = inner + i * m;
+        double ai = a[i], bi = b[i], ci = c[i], ei = e[i], fi = f[i], gi = g[i], hi = h[i], li = l[i];
+        for (int j = 0; j < (i / LANES + 1) * LANES; j++)
+          to[j] += (ai * a[j] + bi * b[j] + ci * c[j] + ei * e[j]) +
+                   (fi * f[j] + gi * g[j] + hi * h[j] + li * l[j]);
       }
     }
     best = fmin(best, seconds() - begin);

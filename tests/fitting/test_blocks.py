@@ -5,6 +5,7 @@ import pytest
 
 import bdes_framework as bdes
 from bdes_framework.fitting import blocks
+from bdes_framework.fitting import fit as fitting
 from bdes_framework.fitting.fit import Users
 from tests.support.logs import ADS, simulated_log, truth_of
 
@@ -45,6 +46,17 @@ def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch, threads: int, us
     assert many.drifting == alone.drifting
     assert many.goodness.statistic == alone.goodness.statistic
     assert many.warnings == alone.warnings
+
+
+def test_threads_change_no_bit_of_many_arms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 100)
+    monkeypatch.setattr(blocks, "FASTER_FROM", 1)
+    monkeypatch.setattr(fitting, "MANY_ARMS", 1)
+    log = simulated_log(ADS, users=60, rows=25, seed=2)
+    alone, many = (bdes.fit(log, threads=n) for n in (1, 3))
+    assert truth_of(many.instance).tobytes() == truth_of(alone.instance).tobytes()
+    assert many.covariance.tobytes() == alone.covariance.tobytes()
+    assert many.evolving == alone.evolving
 
 
 @pytest.mark.parametrize("users", ["alike", "clustered", "multiplier"])

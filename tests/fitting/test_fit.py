@@ -8,6 +8,8 @@ from scipy.special import expit, logit
 
 import bdes_framework as bdes
 from bdes_framework._internal.distributions import chi_square_tail
+from bdes_framework.fitting import blocks
+from bdes_framework.fitting import fit as fit_module
 from bdes_framework.fitting.goodness import _visible_noncentrality
 from tests.support.logs import ADS, intervals_of, simulated_log, truth_of
 
@@ -54,6 +56,26 @@ def test_bic_prefers_no_state_where_there_is_none() -> None:
     assert any(text.startswith(said) for text in found.warnings)
     predicted = found.instance.value(still.arms.astype(np.int64))
     assert predicted == pytest.approx(still.rewards.sum(), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "known",
+    [{}, {"lam": 0.1}, {"lam": bdes.RatePrediction(0.1, 0.5)}, {"q0": None}],
+    ids=["", "lam", "predicted", "unknown q0"],
+)
+def test_many_arms_are_fitted_as_few(
+    monkeypatch: pytest.MonkeyPatch, log: bdes.Log, known: dict[str, Any]
+) -> None:
+    """The climb by scores ends where Fisher scoring does."""
+    direct = bdes.fit(log, **known)
+    monkeypatch.setattr(blocks, "FASTER_FROM", 1)
+    monkeypatch.setattr(fit_module, "MANY_ARMS", 1)
+    found = bdes.fit(log, **known)
+    errors = np.sqrt(np.maximum(np.diag(direct.covariance), 1e-30))[:7]
+    assert np.abs((truth_of(found.instance) - truth_of(direct.instance)) / errors).max() < 0.01
+    np.testing.assert_allclose(found.covariance, direct.covariance, rtol=0.01, atol=1e-8)
+    likelihoods = found.evolving.log_likelihood, direct.evolving.log_likelihood
+    assert likelihoods[0] == pytest.approx(likelihoods[1], abs=1e-3)
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.001, 0.15, 1.0])
