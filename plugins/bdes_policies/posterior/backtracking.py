@@ -96,12 +96,27 @@ class Shrinkage(NamedTuple):
 
 
 class Instances(NamedTuple):
-    """Room for n instances (r, b: shape (n, K)), and for the states the log leads to under each."""
+    """Some instances (r, b: shape (n, K)), and the states that the log leads to under each."""
 
     r: FloatArray
     b: FloatArray
     lam: FloatArray
     state: FloatArray
+
+
+def room_for(n: int, n_arms: int) -> Instances:
+    """Return ``n`` instances that are not filled in yet."""
+    return Instances(np.empty((n, n_arms)), np.empty((n, n_arms)), np.empty(n), np.empty(n))
+
+
+@compiled
+def move_states(instances: Instances, arms: IntArray) -> None:
+    """Move the state of every instance on past some more pulls."""
+    for i in range(instances.lam.size):
+        lam, q = instances.lam[i], instances.state[i]
+        for t in range(arms.size):
+            q = q + lam * (instances.b[i, arms[t]] - q)
+        instances.state[i] = q
 
 
 @compiled

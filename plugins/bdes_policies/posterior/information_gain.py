@@ -8,20 +8,16 @@ one plan is chosen, never one of two at random.
 """
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from bdes_framework import FloatArray, IntArray, compiled, repeat_weights
-from bdes_policies.posterior.laplace import Draw
+from bdes_policies.posterior.backtracking import Instances
 from bdes_policies.posterior.lookahead import (
-    MAX_STEPS,
-    STATES,
-    Lookahead,
-    follow,
+    Futures,
     interpolated_value,
-    look_ahead,
+    plan_all,
+    room_for_futures,
 )
 
 ROUGH_STATES, ROUGH_STEPS = 32, 96
@@ -34,95 +30,110 @@ _MIN_VARIANCE = 1e-6
 _MIN_INFORMATION = 1e-12
 
 
-class CandidatePlan(NamedTuple):
-    """A draw from the posterior, with a plan for it."""
-
-    draw: Draw
-    state: float
-    """The current state, if the draw is true."""
-    value: float
-    """The expected reward of the plan per round."""
-    plan: Lookahead
-
-
-def plan_roughly(draw: Draw, state: float, left: int) -> CandidatePlan:
-    """Return a rough plan for a draw, from a state, for the rounds left."""
-    value, plan = look_ahead(draw, state, left, ROUGH_STATES, ROUGH_STEPS)
-    return CandidatePlan(draw, state, value, Lookahead(*plan))
+def plan_roughly(
+    instances: Instances, left: int, rounds: int
+) -> tuple[FloatArray, IntArray, Futures]:
+    """Return what rough plans promise per round, their first arms, and what comes after those."""
+    n = instances.lam.size
+    promised, arms = np.empty(n), np.empty((n, rounds), dtype=np.int64)
+    futures = room_for_futures(n, ROUGH_STATES)
+    plan_all(instances, left, ROUGH_STEPS, promised, arms, futures)
+    return promised, arms, futures
 
 
-def plan_finely(rough: CandidatePlan, left: int) -> CandidatePlan:
-    """Return a plan for the same draw on a finer grid."""
-    value, plan = look_ahead(rough.draw, rough.state, left, STATES, MAX_STEPS)
-    return CandidatePlan(rough.draw, rough.state, value, Lookahead(*plan))
+def highest_value(draws: Instances, left: int) -> int:
+    """Return the index of the draw whose plan promises most."""
+    return int(plan_roughly(draws, left, 0)[0].argmax())
 
 
-def choose_plan(candidates: Sequence[CandidatePlan], lam: float, left: int) -> int:
-    """Return the index of the plan with the least squared regret per information gain.
+def choose_plan(draws: Instances, others: Instances, price: float, lam: float, left: int) -> int:
+    """Return the index of the instance whose plan to follow: a draw, or one of the others.
 
-    Plans are compared over a part of the time that the state remembers, in steps of several
-    rounds if that is long, and as if the truth were known and used after that.
+    Another one, counted from the number of draws on, if what its plan promises, less a share
+    ``price``, is more than the draws' plans promise on average. If not, the draw whose plan has
+    the least squared regret per information gain. Plans are compared over a part of the time that
+    the state remembers at rate ``lam``, in steps of several rounds if that is long, and as if the
+    truth were known and used after that.
     """
     span = min(left, max(_STEPS, int(_SPAN / lam)))
     rounds = math.ceil(span / _STEPS)
     steps = span // rounds
-    n = len(candidates)
-    plans = np.empty((n, steps), dtype=np.int64)
-    by_round = np.empty(steps * rounds, dtype=np.int64)
-    for one, arms in zip(candidates, plans, strict=True):
-        follow(one.plan, one.state, by_round)
-        arms[:] = by_round[::rounds]
-    totals = np.empty((n, n))
-    means = np.empty((n, n, steps))
-    for one, total, mean in zip(candidates, totals, means, strict=True):
-        evaluate_plans(one, plans, rounds, left, total, mean)
+    promised, arms, futures = plan_roughly(draws, left, steps * rounds)
+    n = promised.size
+    if others.lam.size:
+        after_price = (1 - price) * plan_roughly(others, left, 0)[0]
+        if after_price.max() > sum(promised.tolist()) / n:
+            return n + int(after_price.argmax())
+    totals, means = np.empty((n, n)), np.empty((n, n, steps))
+    evaluate_plans(draws, futures, arms, rounds, totals, means)
     regrets = (totals.max(axis=1, keepdims=True) - totals).mean(axis=0)
-    return int((regrets**2 / (rounds * information_gain(means) + _MIN_INFORMATION)).argmin())
+    gains = np.empty(n)
+    information_gain(means, gains)
+    return int((regrets**2 / (rounds * gains + _MIN_INFORMATION)).argmin())
 
 
-def information_gain(means: FloatArray) -> FloatArray:
-    """Return about how much one round of every step reveals of which draw is true, in nats.
+@compiled
+def information_gain(means: FloatArray, gains: FloatArray) -> None:
+    """Fill in about how much one round of every step reveals of which draw is true, in nats.
 
     Parameters
     ----------
     means : FloatArray, shape (draws, plans, steps)
         Expected rewards, which are binary or nearly so.
+    gains : FloatArray, shape (plans,)
+        Filled in.
     """
-    average = means.mean(axis=0)
-    variance = np.maximum(average * (1 - average), _MIN_VARIANCE)
-    return np.asarray(0.5 * (means.var(axis=0) / variance).sum(axis=1))
+    n, _, steps = means.shape
+    for c in range(gains.size):
+        gained = 0.0
+        for step in range(steps):
+            average = 0.0
+            for i in range(n):
+                average += means[i, c, step]
+            average /= n
+            spread = 0.0
+            for i in range(n):
+                off = means[i, c, step] - average
+                spread += off * off
+            gained += spread / n / max(average * (1.0 - average), _MIN_VARIANCE)
+        gains[c] = 0.5 * gained
 
 
 @compiled
 def evaluate_plans(
-    own: CandidatePlan,
-    plans: IntArray,
+    draws: Instances,
+    futures: Futures,
+    arms: IntArray,
     rounds: int,
-    left: int,
     totals: FloatArray,
     means: FloatArray,
 ) -> None:
-    """Fill in what plans earn if a draw is true: in total, and per round of every step.
+    """Fill in what every plan earns if a draw is true: in total, and per round of every step.
 
-    ``totals`` includes what the draw's own plan earns in the rounds after; if that has fewer steps,
-    up to a constant that is the same for all.
+    Parameters
+    ----------
+    draws : Instances, n of them
+        What may be true.
+    futures : Futures, of their own plans
+        What the rounds after are worth.
+    arms : IntArray, shape (plans, rounds)
+        The first of every step's ``rounds`` are played throughout the step.
+    totals : FloatArray, shape (n, plans)
+        Filled in; up to a constant that is the same for all plans.
+    means : FloatArray, shape (n, plans, steps)
+        Filled in.
     """
-    (r, b, lam), state, _, plan = own
-    kept, weight = repeat_weights(lam, rounds)
-    steps = plan.values.shape[0] - 1
-    # The rounds after need not be a whole number of the plan's steps, and may be more than it has.
-    to_go = (left - rounds * plans.shape[1]) / plan.rounds
-    whole = min(int(to_go), steps)
-    last = plan.values[whole]
-    if whole < steps:
-        last = last + (to_go - whole) * (plan.values[whole + 1] - last)
-    for c in range(plans.shape[0]):
-        q = state
-        earned = 0.0
-        for step in range(plans.shape[1]):
-            arm = plans[c, step]
-            pays = r[arm] * (weight * q + (rounds - weight) * b[arm])
-            means[c, step] = pays / rounds
-            earned += pays
-            q = kept * q + (1.0 - kept) * b[arm]
-        totals[c] = earned + interpolated_value(last, q, plan.low, plan.per_state)
+    for i in range(draws.lam.size):
+        r, b = draws.r[i], draws.b[i]
+        kept, weight = repeat_weights(draws.lam[i], rounds)
+        for c in range(arms.shape[0]):
+            q = draws.state[i]
+            earned = 0.0
+            for step in range(means.shape[2]):
+                arm = arms[c, step * rounds]
+                pays = r[arm] * (weight * q + (rounds - weight) * b[arm])
+                means[i, c, step] = pays / rounds
+                earned += pays
+                q = kept * q + (1.0 - kept) * b[arm]
+            future = interpolated_value(futures.values[i], q, futures.low[i], futures.per_state[i])
+            totals[i, c] = earned + future

@@ -22,6 +22,7 @@ from bdes_policies.posterior.backtracking import (
     Steps,
     backtrack,
     from_logit,
+    room_for,
     unpack,
 )
 from bdes_policies.posterior.modes import NO_PULLS, Belief, Mode, ModeSearch, Pulls, RatePrior
@@ -162,9 +163,7 @@ class Posterior:
             end[-1] = self._rate(peak, float(step[-1]))
         return ends[0], np.minimum(ends[1], 1.0)
 
-    def draws(
-        self, deviates: FloatArray, rng: Generator, width: float, left: int
-    ) -> list[tuple[Draw, float]]:
+    def draws(self, deviates: FloatArray, rng: Generator, width: float, left: int) -> Instances:
         """Return draws, each around a mode picked by its weight, and the state each implies.
 
         ``deviates``, shape (n, 3K+1), are standard normal ones of b, of lam, of r, and of r again,
@@ -192,10 +191,9 @@ class Posterior:
         *,
         loss_shrinks: bool = True,
         factor: float = 0.5,
-    ) -> list[tuple[Draw, float]]:
+    ) -> Instances:
         """Return instances some steps from modes, shorter ones where the log contradicts."""
-        n, k = len(peaks), self._n_arms
-        r, b, lam, state = np.empty((n, k)), np.empty((n, k)), np.empty(n), np.empty(n)
+        found = room_for(len(peaks), self._n_arms)
         known_lam = self._prior.lam if self._prior.known else -1.0
         around = Steps(
             np.array([peak.centre for peak in peaks]),
@@ -208,36 +206,35 @@ class Posterior:
             Observations(*self._pulls[:2], self._q0, known_lam),
             around,
             Shrinkage(factor, loss_shrinks),
-            Instances(r, b, lam, state),
+            found,
         )
-        found = zip(r, b, lam.tolist(), state.tolist(), strict=True)
-        return [(Draw(its_r, its_b, rate), q) for its_r, its_b, rate, q in found]
+        return found
 
-    def optimistic_candidates(self, left: int) -> list[tuple[Draw, float, float]]:
-        """Return per arm the likeliest instance of a far larger end state, its state and price.
+    def optimistic_candidates(self, left: int) -> tuple[Instances, float]:
+        """Return per arm the likeliest instance of a far larger end state, and their price.
 
-        The price is the share of what the rounds left may pay that trials in vain will cost. A
-        trial takes some 2 / sqrt(lam) pulls, and exp(-z²/2) is about the chance of an end state z
-        deviations away: so the cheaper trials are, and the more rounds are left to profit, the
-        farther away are the candidates.
+        None where the state has not moved, or where trials do not pay. The price is the share of
+        what the rounds left may pay that trials in vain will cost. A trial takes some 2 / sqrt(lam)
+        pulls, and exp(-z²/2) is about the chance of an end state z deviations away: so the cheaper
+        trials are, and the more rounds are left to profit, the farther away are the candidates.
         """
         k = self._n_arms
         peak = self._peaks[0]
         if peak.scale_is_known:
-            return []
+            return room_for(0, k), 1.0
         price_at_0 = _SAFETY * 2.0 / math.sqrt(self._search.values(peak.mode.theta)[2]) / left
         affordable = math.log(max(_TARGET_PRICE / price_at_0, 1.0))
         far = max(_MIN_OPTIMISM, math.sqrt(2 * affordable))
         price = price_at_0 * math.exp(0.5 * far**2)
         if price >= 1.0:
-            return []
+            return room_for(0, k), 1.0
         towards = peak.deviations[k : 2 * k]
         # Everything else is where it is most likely to be, given that end state.
         steps = towards @ peak.deviations.T * (far / np.linalg.norm(towards, axis=1))[:, None]
         # As far as the log allows for: where it says little the posterior is not normal.
         expected = np.full(k, 0.5 * far**2)
         found = self._backtracked([peak] * k, steps, expected, loss_shrinks=False, factor=0.7)
-        return [(draw, state, price) for draw, state in found]
+        return found, price
 
     def _scaled(
         self, peak: LaplaceApproximation, deviates: FloatArray, width: float, left: int

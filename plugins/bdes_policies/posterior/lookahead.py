@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bdes_framework import FloatArray, IntArray, compiled, hull_of_arms, repeat_weights
+from bdes_policies.posterior.backtracking import Instances
 from bdes_policies.posterior.laplace import Draw
 
 STATES = 64
@@ -44,6 +45,75 @@ class Lookahead(NamedTuple):
     """Whether the steps are all that are left; if not, they stand for ever longer horizons."""
 
 
+class Futures(NamedTuple):
+    """What the rounds after some arms are worth, to several plans: on their grids of states."""
+
+    values: FloatArray
+    """Shape (n, states). Of a plan with fewer steps: up to a constant."""
+    low: FloatArray
+    """Shape (n,), as ``per_state``: see :class:`Lookahead`."""
+    per_state: FloatArray
+
+
+@compiled
+def steps_ahead(lam: float, left: int, max_steps: int) -> tuple[int, int, bool]:
+    """Return the rounds in a step, how many steps to plan, and whether these are all there are."""
+    ahead = float(left)
+    if lam * left > MEMORIES:
+        ahead = max(MEMORIES / lam, float(MIN_ROUNDS))
+    to_the_end = left <= 2.0 * ahead
+    if to_the_end:
+        ahead = float(left)
+    rounds = math.ceil(ahead / max_steps)
+    return rounds, math.ceil(ahead / rounds), to_the_end
+
+
+@compiled
+def plan_all(
+    instances: Instances,
+    left: int,
+    max_steps: int,
+    promised: FloatArray,
+    arms: IntArray,
+    futures: Futures,
+) -> None:
+    """Plan for some instances for the rounds left, each from its state.
+
+    Parameters
+    ----------
+    instances : Instances, n of them
+        What to plan for.
+    left, max_steps : int
+        How many rounds to plan for, in at most how many steps.
+    promised : FloatArray, shape (n,)
+        Filled in: the value per round of the rounds left.
+    arms : IntArray, shape (n, rounds)
+        Filled in: the first arms of every plan; may be of no rounds.
+    futures : Futures, of n plans
+        Filled in: what the rounds after those arms are worth. Sets the number of grid points.
+    """
+    for i in range(promised.size):
+        draw = Draw(instances.r[i], instances.b[i], instances.lam[i])
+        states = futures.values.shape[1]
+        promised[i], plan = look_ahead(draw, instances.state[i], left, states, max_steps)
+        follow(plan, instances.state[i], arms[i])
+        steps = plan.values.shape[0] - 1
+        # The rounds after need not be a whole number of steps, and may be more than all of them.
+        to_go = (left - arms.shape[1]) / plan.rounds
+        whole = min(int(to_go), steps)
+        futures.low[i], futures.per_state[i] = plan.low, plan.per_state
+        for g in range(states):
+            value = plan.values[whole, g]
+            if whole < steps:
+                value += (to_go - whole) * (plan.values[whole + 1, g] - value)
+            futures.values[i, g] = value
+
+
+def room_for_futures(n: int, states: int) -> Futures:
+    """Return the futures of ``n`` plans, not filled in yet."""
+    return Futures(np.empty((n, states)), np.empty(n), np.empty(n))
+
+
 @compiled
 def look_ahead(
     draw: Draw, q: float, left: int, states: int, max_steps: int
@@ -56,14 +126,7 @@ def look_ahead(
         low, high = min(low, b[arm]), max(high, b[arm])
     arms = hull_of_arms(r, b)
     r, b = r[arms], b[arms]
-    ahead = float(left)
-    if lam * left > MEMORIES:
-        ahead = max(MEMORIES / lam, float(MIN_ROUNDS))
-    to_the_end = left <= 2.0 * ahead
-    if to_the_end:
-        ahead = float(left)
-    rounds = math.ceil(ahead / max_steps)
-    steps = math.ceil(ahead / rounds)
+    rounds, steps, to_the_end = steps_ahead(lam, left, max_steps)
     per_state = (states - 1) / (high - low) if high > low else 0.0
     values = np.zeros((steps + 1, states))
     found = Lookahead(values, arms, r, b, lam, low, per_state, rounds, to_the_end)

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from attrs import field, frozen
@@ -19,21 +20,22 @@ from bdes_framework import (
     PolicyContext,
     Problem,
     compiled,
-    sweep_states,
     validate_integer,
     validate_number,
 )
 from bdes_policies.exploration.phased_policy import MAX_BLOCK
 from bdes_policies.exploration.phases import check_rewards
+from bdes_policies.posterior.backtracking import Instances, move_states
 from bdes_policies.posterior.deviates import CorrelatedDeviates
-from bdes_policies.posterior.information_gain import (
-    CandidatePlan,
-    choose_plan,
-    plan_finely,
-    plan_roughly,
-)
+from bdes_policies.posterior.information_gain import choose_plan, highest_value
 from bdes_policies.posterior.laplace import Draw, Posterior
-from bdes_policies.posterior.lookahead import follow
+from bdes_policies.posterior.lookahead import (
+    MAX_STEPS,
+    STATES,
+    plan_all,
+    room_for_futures,
+    steps_ahead,
+)
 from bdes_policies.posterior.modes import RatePrior, prior_from_fit
 
 _MIN_ROUNDS = 2
@@ -150,6 +152,23 @@ class PullHistory:
         self.size = stop
 
 
+class FollowedInstance(NamedTuple):
+    """What is planned for: an instance that the log allows for, and the state if it is true."""
+
+    draw: Draw
+    state: float
+    left: int
+    """How many rounds there are to plan for."""
+
+    def plan(self, arms: IntArray) -> float:
+        """Fill in the first arms of a careful plan; return what it promises per round."""
+        (r, b, lam), state, left = self
+        one = Instances(r[None], b[None], np.array([lam]), np.array([state]))
+        promised = np.empty(1)
+        plan_all(one, left, MAX_STEPS, promised, arms[None], room_for_futures(1, STATES))
+        return float(promised[0])
+
+
 class PosteriorPolicy:
     """The policy ``posterior``."""
 
@@ -175,7 +194,7 @@ class PosteriorPolicy:
         self._fit_at = 0
         self._deviates = CorrelatedDeviates(config.draws, problem.n_arms, rng)
         self._n_fits = self._n_plans = 0
-        self._active: CandidatePlan | None = None
+        self._active: FollowedInstance | None = None
         self._snapshots: list[tuple[int, FloatArray, FloatArray, FloatArray]] = []
 
     def __repr__(self) -> str:
@@ -221,7 +240,7 @@ class PosteriorPolicy:
         share = min(self._config.redraw, _FIRST_REDRAW * (1 + t / _FIRST_ROUNDS))
         rounds = max(_MIN_ROUNDS, int(share * t))
         block = np.empty(min(rounds, self._fit_at - t, left), dtype=np.int64)
-        follow(active.plan, active.state, block)
+        active.plan(block)
         n = _until_doubled(block, self._plays, self._allowance(active.draw.lam, left))
         if n < block.size:
             self._fit_at = t + n
@@ -252,31 +271,27 @@ class PosteriorPolicy:
         if not self._snapshots or self._history.size >= 2 * self._snapshots[-1][0]:
             self._snapshots.append(self._estimates())
 
-    def _choose(self, left: int) -> CandidatePlan:
-        """Return the plan to follow: an optimistic candidate's if worth its price, else a draw's.
+    def _choose(self, left: int) -> FollowedInstance:
+        """Return what to plan for: an optimistic candidate if worth its price, else a draw.
 
         Where the state has not moved, under any mode, b and lam hardly count, and the plan of the
         highest value, of draws with the same r, is Thompson sampling.
         """
-        deviates = self._deviates.after(self._history.size, self._posterior.rate_of_change)
-        draws = self._posterior.draws(deviates, self._rng, self._config.width, left)
-        candidates = [plan_roughly(draw, self._now(draw, state), left) for draw, state in draws]
-        if not self._posterior.may_have_moved:
-            return plan_finely(max(candidates, key=lambda one: one.value), left)
-        optimistic, worth = None, sum(one.value for one in candidates) / len(candidates)
-        for draw, state, price in self._posterior.optimistic_candidates(left):
-            one = plan_roughly(draw, self._now(draw, state), left)
-            if (1 - price) * one.value > worth:
-                optimistic, worth = one, (1 - price) * one.value
-        if optimistic is not None:
-            return plan_finely(optimistic, left)
-        chosen = choose_plan(candidates, self._posterior.rate_of_change, left)
-        return plan_finely(candidates[chosen], left)
-
-    def _now(self, draw: Draw, state: float) -> float:
-        """Return the state after the pulls made since the fit, if this draw is true."""
-        arms = self._history.arms[self._posterior.n_pulls :]
-        return sweep_states(draw.b, draw.lam, state, arms, np.empty(arms.size))
+        posterior = self._posterior
+        deviates = self._deviates.after(self._history.size, posterior.rate_of_change)
+        draws = posterior.draws(deviates, self._rng, self._config.width, left)
+        since_fit = self._history.arms[posterior.n_pulls :]
+        move_states(draws, since_fit)
+        if not posterior.may_have_moved:
+            chosen = highest_value(draws, left)
+        else:
+            others, price = posterior.optimistic_candidates(left)
+            move_states(others, since_fit)
+            chosen = choose_plan(draws, others, price, posterior.rate_of_change, left)
+            if chosen >= draws.lam.size:
+                draws, chosen = others, chosen - draws.lam.size
+        draw = Draw(draws.r[chosen], draws.b[chosen], float(draws.lam[chosen]))
+        return FollowedInstance(draw, float(draws.state[chosen]), left)
 
     # -- diagnostics -------------------------------------------------------------------------
 
@@ -308,12 +323,11 @@ class PosteriorPolicy:
             shown[f"lam_{name}_over_time"] = over_time[:, -1]
         return shown if self._active is None else shown | self._planned(self._active)
 
-    def _planned(self, active: CandidatePlan) -> dict[str, DiagnosticValue]:
-        steps = _SHOWN_STEPS
-        if active.plan.to_the_end:
-            steps = min(steps, active.plan.values.shape[0] - 1)
-        arms = np.empty(steps * active.plan.rounds, dtype=np.int64)
-        follow(active.plan, active.state, arms)
+    def _planned(self, active: FollowedInstance) -> dict[str, DiagnosticValue]:
+        rounds, ahead, to_the_end = steps_ahead(active.draw.lam, active.left, MAX_STEPS)
+        steps = min(_SHOWN_STEPS, ahead) if to_the_end else _SHOWN_STEPS
+        arms = np.empty(steps * rounds, dtype=np.int64)
+        value = active.plan(arms)
         text = " ".join(f"{arm}×{n}" for arm, n in _runs(arms))
         return {
             "drawn_r": active.draw.r / self._unit,
@@ -321,9 +335,9 @@ class PosteriorPolicy:
             "drawn_lam": active.draw.lam,
             "state": active.state * self._unit,
             "plan": text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…",
-            "plan_value": active.value,
-            "cycle": _cycle(arms[:: active.plan.rounds]),
-            "cycle_rounds": active.plan.rounds,
+            "plan_value": value,
+            "cycle": _cycle(arms[::rounds]),
+            "cycle_rounds": rounds,
         }
 
 

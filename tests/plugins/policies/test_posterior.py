@@ -12,8 +12,9 @@ from numpy.random import Generator
 
 from bdes_framework import FloatArray, Instance, IntArray, Problem, likelihood_of, simulate
 from bdes_framework.experiment.arms import ArmsConfig, generate_arms
+from bdes_policies.posterior.backtracking import Instances, move_states
 from bdes_policies.posterior.deviates import CorrelatedDeviates
-from bdes_policies.posterior.information_gain import plan_roughly
+from bdes_policies.posterior.information_gain import ROUGH_STATES, ROUGH_STEPS
 from bdes_policies.posterior.laplace import Draw, Posterior
 from bdes_policies.posterior.lookahead import MAX_STEPS, STATES, follow, look_ahead
 from bdes_policies.posterior.modes import RatePrior
@@ -66,7 +67,7 @@ def test_plans_of_part_of_the_rounds_earn_the_best() -> None:
 def test_rough_plans_promise_nearly_the_same(left: int) -> None:
     for instance in drawn_instances(30, 4):
         draw, q = Draw(instance.r.copy(), instance.b.copy(), instance.lam), instance.q0
-        rough = plan_roughly(draw, q, left).value
+        rough, _ = look_ahead(draw, q, left, ROUGH_STATES, ROUGH_STEPS)
         assert rough == pytest.approx(look_ahead(draw, q, left, STATES, MAX_STEPS)[0], rel=0.005)
 
 
@@ -80,6 +81,11 @@ def fitted(instance: Instance, arms: IntArray, rewards: FloatArray, known: bool)
     for _ in range(3):  # a policy fits again and again, from where it was
         posterior.fit(arms, rewards.astype(np.float32))
     return posterior
+
+
+def as_draws(instances: Instances) -> list[Draw]:
+    r, b, rates, _ = instances
+    return [Draw(*each) for each in zip(r, b, rates.tolist(), strict=True)]
 
 
 @define
@@ -103,7 +109,7 @@ class Sampled:
         self.posterior = fitted(instance, self.arms, self.rewards, self.known)
 
     def draws(self, normal: FloatArray, width: float, left: int) -> list[Draw]:
-        return [draw for draw, _ in self.posterior.draws(normal, self.rng, width, left)]
+        return as_draws(self.posterior.draws(normal, self.rng, width, left))
 
     def width(self, left: int) -> float:
         """Return what deviations are multiplied by, as long as all is worth learning."""
@@ -164,9 +170,22 @@ def test_draws_come_with_the_state_they_imply(lam: float) -> None:
     rng = np.random.default_rng(4)
     arms = rng.integers(0, 2, 300)
     posterior = fitted(instance, arms, instance.expected_rewards(arms), known=True)
-    for draw, state in posterior.draws(rng.standard_normal((5, 7)), rng, 0.5, 10_000):
-        drawn = Instance(draw.r, draw.b, draw.lam, instance.q0)
+    draws = posterior.draws(rng.standard_normal((5, 7)), rng, 0.5, 10_000)
+    for r, b, rate, state in zip(*draws, strict=True):
+        drawn = Instance(r, b, rate, instance.q0)
         assert state == pytest.approx(drawn.state_after(arms), rel=1e-12)
+
+
+def test_states_move_on_with_pulls_that_were_not_fitted() -> None:
+    rng = np.random.default_rng(7)
+    arms = rng.integers(0, 3, 40)
+    found = Instances(rng.random((2, 3)), rng.random((2, 3)), np.array([0.3, 1.0]), rng.random(2))
+    after = [
+        Instance(r, b, rate, state).state_after(arms)
+        for r, b, rate, state in zip(*found, strict=True)
+    ]
+    move_states(found, arms)
+    np.testing.assert_allclose(found.state, after, rtol=1e-12)
 
 
 def test_end_states_of_no_use_are_not_explored() -> None:
@@ -203,7 +222,7 @@ def test_before_the_state_moves_r_is_drawn_as_beta() -> None:
     rng = np.random.default_rng(1)
     normal = rng.normal(size=(9000, 7))
     draws = posterior.draws(np.hstack([normal, normal[:, 4:]]), rng, 1.0, 9)
-    drawn = np.array([draw.r for draw, _ in draws])
+    drawn = draws.r
     for arm, (n, k) in enumerate(zip(plays, paid, strict=True)):
         low, middle, high = np.quantile(rng.beta(k + 1, n - k + 1, 100_000), (0.05, 0.5, 0.95))
         below, above = drawn[:, arm] < low, drawn[:, arm] > high
@@ -229,9 +248,9 @@ def test_implausible_draws_are_backtracked() -> None:
 def test_wild_draws_are_instances() -> None:
     log = Sampled(0.01, 4, 100)
     normal = log.rng.standard_normal((50, 7))
-    for draw, state in log.posterior.draws(normal, log.rng, 1e4, 3_000):
-        Instance(draw.r, draw.b, draw.lam, state)
-        assert max(draw.r.max(), draw.b.max()) <= 1
+    for r, b, rate, state in zip(*log.posterior.draws(normal, log.rng, 1e4, 3_000), strict=True):
+        Instance(r, b, rate, state)
+        assert max(r.max(), b.max()) <= 1
 
 
 @pytest.mark.parametrize(("rounds", "kept"), [(0, 1.0), (20, math.exp(-1)), (2000, 0.0)])
@@ -277,17 +296,17 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Offered:
 
     def draws(
         self: Posterior, normal: FloatArray, rng: Generator, width: float, left: int
-    ) -> list[tuple[Draw, float]]:
+    ) -> Instances:
         found = draw_all(self, normal, rng, width, left)
-        offered.draws = [draw for draw, _ in found]
+        offered.draws = as_draws(found)
         offered.optimistic = []
         offered.moved = self.may_have_moved
         return found
 
-    def optimistic_candidates(self: Posterior, left: int) -> list[tuple[Draw, float, float]]:
-        found = find_candidates(self, left)
-        offered.optimistic = [(draw, price) for draw, _, price in found]
-        return found
+    def optimistic_candidates(self: Posterior, left: int) -> tuple[Instances, float]:
+        found, price = find_candidates(self, left)
+        offered.optimistic = [(draw, price) for draw in as_draws(found)]
+        return found, price
 
     monkeypatch.setattr(Posterior, "draws", draws)
     monkeypatch.setattr(Posterior, "optimistic_candidates", optimistic_candidates)

@@ -2,21 +2,22 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from bdes_framework import FloatArray, Instance, IntArray, Problem, likelihood_of
+from bdes_policies.posterior.backtracking import Instances, room_for
 from bdes_policies.posterior.information_gain import (
-    CandidatePlan,
+    ROUGH_STATES,
+    ROUGH_STEPS,
     choose_plan,
     evaluate_plans,
     information_gain,
     plan_roughly,
 )
 from bdes_policies.posterior.laplace import Draw, Posterior
-from bdes_policies.posterior.lookahead import MAX_STEPS, STATES, follow, look_ahead
+from bdes_policies.posterior.lookahead import MAX_STEPS, STATES, Lookahead, look_ahead
 from bdes_policies.posterior.modes import RatePrior
 from tests.support.noiseless import PLUGINS, build, diagnostics_of, number, play
 
@@ -27,10 +28,19 @@ def evaluated(
     instance: Instance, candidates: IntArray, rounds: int, left: int
 ) -> tuple[FloatArray, FloatArray]:
     # Copies can be written to, as in the policy: loops are not compiled for read-only arrays too.
-    one = plan_roughly(Draw(instance.r.copy(), instance.b.copy(), instance.lam), instance.q0, left)
-    totals, means = np.empty(len(candidates)), np.empty(candidates.shape)
-    evaluate_plans(one, candidates, rounds, left, totals, means)
-    return totals, means
+    one = instances([Draw(instance.r.copy(), instance.b.copy(), instance.lam)], instance.q0)
+    n, steps = candidates.shape
+    _, _, futures = plan_roughly(one, left, rounds * steps)
+    totals, means = np.empty((1, n)), np.empty((1, n, steps))
+    evaluate_plans(one, futures, np.repeat(candidates, rounds, axis=1), rounds, totals, means)
+    return totals[0], means[0]
+
+
+def instances(draws: list[Draw], state: float) -> Instances:
+    found = room_for(len(draws), draws[0].r.size)
+    for i, draw in enumerate(draws):
+        found.r[i], found.b[i], found.lam[i], found.state[i] = *draw, state
+    return found
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.004, 0.3, 1.0])
@@ -92,21 +102,32 @@ def test_information_gain_is_mutual_information() -> None:
     rng = np.random.default_rng(3)
     for centre in (0.1, 0.5, 0.8):
         means = centre + 0.05 * rng.uniform(-1, 1, 6)
-        assert information_gain(means.reshape(6, 1, 1))[0] == pytest.approx(
-            mutual_information(means), rel=0.05
-        )
-    assert information_gain(np.full((6, 1, 4), 0.3))[0] == 0.0
-    two_rounds = information_gain(np.stack([means, means], axis=1).reshape(6, 1, 2))[0]
-    assert two_rounds == pytest.approx(2 * information_gain(means.reshape(6, 1, 1))[0])
+        gain = gained(means.reshape(6, 1, 1))
+        assert gain == pytest.approx(mutual_information(means), rel=0.05)
+    assert gained(np.full((6, 1, 4), 0.3)) == pytest.approx(0.0, abs=1e-30)
+    two_rounds = gained(np.stack([means, means], axis=1).reshape(6, 1, 2))
+    assert two_rounds == pytest.approx(2 * gain)
+
+
+def gained(means: FloatArray) -> float:
+    gains = np.empty(1)
+    information_gain(means, gains)
+    return float(gains[0])
 
 
 # -- choosing a plan --------------------------------------------------------------------------
 
 
+def chosen(draws: list[Draw], state: float, lam: float, left: int) -> int:
+    """Return the index of the draw whose plan is followed if nothing else is offered."""
+    return choose_plan(instances(draws, state), room_for(0, draws[0].r.size), 1.0, lam, left)
+
+
 def followed(draws: list[Draw], left: int) -> set[int]:
     """Return the arms that the plan which is followed can need at all."""
-    found = [plan_roughly(draw, 1.0, left) for draw in draws]
-    return set(found[choose_plan(found, draws[0].lam, left)].plan.arms.tolist())
+    best = draws[chosen(draws, 1.0, draws[0].lam, left)]
+    _, plan = look_ahead(best, 1.0, left, ROUGH_STATES, ROUGH_STEPS)
+    return set(Lookahead(*plan).arms.tolist())
 
 
 def pay(*rs: float) -> Draw:
@@ -163,10 +184,7 @@ def best_value(instance: Instance, rounds: int) -> float:
 
 def by_hand(draws: list[Draw], left: int, span: int) -> FloatArray:
     """Return squared regret for information of every plan, round by round."""
-    found = [plan_roughly(draw, STATE, left) for draw in draws]
-    plans = np.empty((len(found), span), dtype=np.int64)
-    for one, arms in zip(found, plans, strict=True):
-        follow(one.plan, STATE, arms)
+    _, plans, _ = plan_roughly(instances(draws, STATE), left, span)
     totals = np.empty((len(draws), len(draws)))
     means = np.empty((len(draws), len(draws), span))
     for j, draw in enumerate(draws):
@@ -188,12 +206,11 @@ def test_choose_plan_looks_ahead_by_1_over_lam(lam: float, left: int) -> None:
     right = as_if_short = 0
     for _ in range(12):
         draws = [Draw(rng.uniform(0.3, 0.7, 3), rng.random(3), lam) for _ in range(4)]
-        found = [plan_roughly(draw, STATE, left) for draw in draws]
-        chosen = choose_plan(found, lam, left)
+        best = chosen(draws, STATE, lam, left)
         scores = by_hand(draws, left, span)
-        right += scores[chosen] <= 1.1 * scores.min()
+        right += scores[best] <= 1.1 * scores.min()
         short = by_hand(draws, left, 96)
-        as_if_short += short[chosen] <= 1.1 * short.min()
+        as_if_short += short[best] <= 1.1 * short.min()
     assert right >= 11
     assert (as_if_short >= 11) == (span == 96)
 
@@ -202,7 +219,7 @@ def test_plans_are_compared_if_any_mode_moves(monkeypatch: pytest.MonkeyPatch) -
     """Also while the likeliest one does not."""
     rates = [0.0]
 
-    def store_rate(found: Sequence[CandidatePlan], lam: float, left: int) -> int:
+    def store_rate(draws: Instances, others: Instances, price: float, lam: float, left: int) -> int:
         rates.append(lam)
         return 0
 
@@ -229,9 +246,9 @@ def fitted(lam: float, pulls: int) -> tuple[Posterior, IntArray, FloatArray]:
     return posterior, arms, rewards
 
 
-def raised(draw: Draw, best: Draw, arm: int) -> float:
+def raised(b: FloatArray, best: FloatArray, arm: int) -> float:
     """Return by what an end state is larger, next to the others: whatever the scale."""
-    by = draw.b / best.b
+    by = b / best
     return float(by[arm] / np.delete(by, arm).mean())
 
 
@@ -242,18 +259,18 @@ def test_optimistic_candidates_raise_one_end_state(lam: float, left: int) -> Non
     posterior, arms, rewards = fitted(lam, 3_000)
     best = posterior.best
     most = likelihood_of(Instance(best.r, best.b, best.lam), arms, rewards).value
-    candidates = posterior.optimistic_candidates(left)
-    assert len(candidates) == 3
-    for arm, (draw, state, price) in enumerate(candidates):
-        drawn = Instance(draw.r, draw.b, draw.lam)
+    candidates, price = posterior.optimistic_candidates(left)
+    assert candidates.lam.size == 3
+    for arm, (r, b, rate, state) in enumerate(zip(*candidates, strict=True)):
+        drawn = Instance(r, b, rate)
         assert state == pytest.approx(drawn.state_after(arms), rel=1e-9)
-        assert (draw.b / best.b).argmax() == arm
+        assert (b / best.b).argmax() == arm
         nearest = 18 / math.sqrt(lam) / left  # the price of no deviations
         assert price == pytest.approx(max(0.1, nearest * math.exp(1.96**2 / 2)), rel=1e-9)
         far = math.sqrt(2 * math.log(price / nearest))
         lost = most - likelihood_of(drawn, arms, rewards).value
         assert lost <= far**2 / 2 + 2.1
-        assert raised(draw, best, arm) > 1.02
+        assert raised(b, best.b, arm) > 1.02
 
 
 def test_optimistic_candidates_reach_as_trials_pay() -> None:
@@ -261,15 +278,15 @@ def test_optimistic_candidates_reach_as_trials_pay() -> None:
     slow, _, _ = fitted(0.002, 3_000)
 
     def length(posterior: Posterior, left: int) -> float:
-        found = [draw for draw, *_ in posterior.optimistic_candidates(left)]
-        return raised(found[0], posterior.best, 0) if found else 1.0
+        found, _ = posterior.optimistic_candidates(left)
+        return raised(found.b[0], posterior.best.b, 0) if found.lam.size else 1.0
 
     assert length(fast, 1_000_000) > length(fast, 1_000) > 1.02
     assert length(fast, 20) == 1.0
     assert length(slow, 1_000) == 1.0 < 1.02 < length(slow, 100_000)
     unmoved, _, _ = fitted(1e-6, 3_000)
     assert not unmoved.may_have_moved
-    assert unmoved.optimistic_candidates(100_000) == []
+    assert unmoved.optimistic_candidates(100_000)[0].lam.size == 0
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.3, 1.0])
