@@ -256,7 +256,7 @@ def parts() -> dict[str, list[Game]]:
     return {
         "main": main,
         "delays": [evolve(g, delay=1000, lost=0.1) for g in games("delays", SEEDS)],
-        "warm": [evolve(g, policy="warm start") for g in games("warm", SEEDS)],
+        "warm": [evolve(g, policy="warm start") for g in games("warm", range(5))],
         "growth": [evolve(g, users=100_000) for g in growth],
         "screen": screen,
         "arms": [evolve(g, n_arms=20) for g in games("arms", range(3))],
