@@ -89,6 +89,12 @@ def interval_of_means(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return low, high
 
 
+def interval_of_ratio(pairs: FloatArray) -> tuple[float, float]:
+    """Return the 95 % bootstrap interval of the ratio of two columns' means: both its ends."""
+    low, high = np.quantile([a / b for a, b in _means_drawn_again(pairs)], (0.025, 0.975))
+    return float(low), float(high)
+
+
 def _means_drawn_again(
     values: FloatArray, rng: np.random.Generator | None = None
 ) -> Iterator[FloatArray]:

@@ -245,8 +245,8 @@ def parts() -> dict[str, list[Game]]:
         for game in games("main", SEEDS)
         for lifetimes in LIFETIMES
     ]
-    # At lam = 1 regret is least, and its slope least certain: three times as many.
-    growth = [*games("growth", range(2)), *games("growth", range(2, 6), RATES[-1:])]
+    # At lam = 1 regret is least, and its slope least certain: half as many again.
+    growth = [*games("growth", range(4)), *games("growth", range(4, 6), RATES[-1:])]
     screen = [
         evolve(game, policy=f"{way} {policy}", users=users)
         for way, users in (("each", 40), ("pooled", 400))
@@ -255,7 +255,7 @@ def parts() -> dict[str, list[Game]]:
     ]
     return {
         "main": main,
-        "delays": [evolve(g, delay=1000, lost=0.1) for g in games("delays", range(5))],
+        "delays": [evolve(g, delay=1000, lost=0.1) for g in games("delays", SEEDS)],
         "warm": [evolve(g, policy="warm start") for g in games("warm", range(5))],
         "growth": [evolve(g, users=100_000) for g in growth],
         "screen": screen,
@@ -264,10 +264,10 @@ def parts() -> dict[str, list[Game]]:
         "best": best_baselines(),
         "arrivals": [
             evolve(game, arrivals=arrivals, lifetimes=lifetimes, told=told)
+            for game in games("arrivals", range(2))
             for arrivals in ARRIVALS
             for lifetimes in LIFETIMES
             for told in (True, False)
-            for game in games("arrivals", range(2))
         ],
     }
 

@@ -9,7 +9,13 @@ import numpy as np
 
 from bdes_framework import FloatArray
 from studies.crowd.measure import ARRIVALS, FAMILIES, LIFETIMES, RATES, Row, saved
-from studies.pages import interval_of_means, replaced_between, slope_with_interval, table
+from studies.pages import (
+    interval_of_means,
+    interval_of_ratio,
+    replaced_between,
+    slope_with_interval,
+    table,
+)
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "crowd-learning.md"
 BEGIN = "<!-- crowd: written by python -m studies.crowd.page -->"
@@ -59,14 +65,27 @@ def percent(values: FloatArray) -> str:
     return f"{100 * values.mean():.2f} ({low[0]:.2f} to {high[0]:.2f})"
 
 
+def pairs(
+    ours: list[Row], others: list[Row], value: Callable[[Row], float] = lambda row: row.loss
+) -> FloatArray:
+    """Return loss, or another value, beside loss, where both have seed and family."""
+    theirs = {(row.game.family, row.game.seed): row.loss for row in others}
+    both = [(value(row), theirs.get((row.game.family, row.game.seed))) for row in ours]
+    return np.array([pair for pair in both if pair[1] is not None], dtype=np.float64)
+
+
 def ratio(
     ours: list[Row], others: list[Row], value: Callable[[Row], float] = lambda row: row.loss
 ) -> float:
     """Return mean loss, or another value, against mean loss, where both have seed and family."""
-    theirs = {(row.game.family, row.game.seed): row.loss for row in others}
-    both = [(value(row), theirs.get((row.game.family, row.game.seed))) for row in ours]
-    pairs = np.array([pair for pair in both if pair[1] is not None], dtype=np.float64)
-    return float(pairs[:, 0].mean() / pairs[:, 1].mean())
+    above, below = pairs(ours, others, value).mean(axis=0)
+    return float(above / below)
+
+
+def times(ours: list[Row], others: list[Row]) -> str:
+    """Return mean loss against mean loss, with its 95 % interval."""
+    low, high = interval_of_ratio(pairs(ours, others))
+    return f"× {ratio(ours, others):.2f} ({low:.2f} to {high:.2f})"
 
 
 def main_table(rows: list[Row]) -> str:
@@ -176,18 +195,27 @@ def delays_table(rows: list[Row]) -> str:
         plain = chosen(rows, "main", lam=lam, lifetimes="geometric")
         these = chosen(rows, "delays", lam=lam)
         whole, blind = ratio(these, plain), ratio(these, plain, _blind_loss)
+        least = ratio(these, plain, _least_blind_loss)
         lines.append(
             {
                 "lam": f"{lam:g}",
                 "instances": str(len(these)),
                 "loss": percent(by_seed(these, _loss)),
-                "times that without": f"× {whole:.2f}",
-                "blindly": f"× {blind:.2f}",
-                "later": f"× {whole - blind:.2f}",
-                "blindly, whoever plays": f"× {ratio(these, plain, _least_blind_loss):.2f}",
+                "times that without": times(these, plain),
+                "of it blindly": f"× {blind:.2f}",
+                "of it later": f"× {whole - blind:.2f}",
+                "anybody's, blindly": f"× {least:.2f}",
+                f"× {MOST_FOR_DELAYS:g} is": _verdict(whole, least),
             }
         )
     return table(lines)
+
+
+def _verdict(whole: float, least: float) -> str:
+    """Return whether late rewards cost no more than was asked for, or cannot."""
+    if whole <= MOST_FOR_DELAYS:
+        return "kept"
+    return "out of anybody's reach" if least > MOST_FOR_DELAYS else "missed"
 
 
 def _blind_loss(row: Row) -> float:
@@ -203,9 +231,9 @@ def warm_table(rows: list[Row]) -> str:
     for lam in RATES:
         plain = chosen(rows, "main", lam=lam, lifetimes="geometric")
         these = chosen(rows, "warm", lam=lam)
-        loss, times = percent(by_seed(these, _loss)), f"× {ratio(these, plain):.2f}"
         line = {"lam": f"{lam:g}", "instances": str(len(these))}
-        lines.append(line | {"loss": loss, "times that without": times})
+        line["loss"] = percent(by_seed(these, _loss))
+        lines.append(line | {"times that without": times(these, plain)})
     return table(lines)
 
 
@@ -215,6 +243,7 @@ def text_of(rows: list[Row]) -> str:
     speed = 1e6 * sum(row.seconds for row in main) / sum(row.visits for row in main)
     arrivals = len({row.game.seed for row in chosen(rows, "arrivals")})
     screened = {row.game.policy for row in chosen(rows, "screen")}
+    copies = len({row.game.seed for row in chosen(rows, "best")})
     return "\n\n".join(
         [
             (
@@ -236,7 +265,8 @@ def text_of(rows: list[Row]) -> str:
             (
                 f"Beside the best of {len(screened) // 2} policies for one audience, as copies for"
                 " `each` user or `pooled`, all screened at every rate on few users, and the best"
-                " then measured (`each` on 100 users, who do not learn from one another):"
+                f" then measured on {copies} instances of each family (`each` on 100 users, who do"
+                " not learn from one another):"
             ),
             advantage_table(rows),
             "More arms, and longer lives:",
@@ -244,9 +274,10 @@ def text_of(rows: list[Row]) -> str:
             (
                 "Rewards 1,000 visits late of which 10 % are lost: loss, and times that without;"
                 " then what of it the first 1,000 visits cost, before any reward is known, and what"
-                " the later ones. In the last column is the least that those visits cost anybody:"
-                " who knows no reward cannot tell arms apart, so over all orders of the arms no"
-                " way to show them, nor any policy, loses less there:"
+                " all later ones. Who knows no reward cannot tell arms apart: averaged over all"
+                " orders of the arms, no policy loses less in those visits than the last figure,"
+                " even if it knew everything from then on. So whoever loses as little as this"
+                " without delays has at least that ratio with them:"
             ),
             delays_table(rows),
             "A warm start from 100,000 logged rows: loss, and times that without.",
@@ -292,14 +323,14 @@ def _failures_at(rows: list[Row], lam: float) -> Iterator[str]:
             yield f"lam = {lam:g}: slope {slope:.2f}"
     for part, most in (("delays", MOST_FOR_DELAYS), ("warm", MOST_AFTER_WARM_START)):
         these = chosen(rows, part, lam=lam)
-        if these and (times := ratio(these, plain)) > most:
+        if these and (whole := ratio(these, plain)) > most:
             least = ratio(these, plain, _least_blind_loss)
             bound = f", {least:.2f} of them lost by whoever plays" if least else ""
-            yield f"lam = {lam:g}, {part}: {times:.2f} times the regret{bound}"
+            yield f"lam = {lam:g}, {part}: {whole:.2f} times the regret{bound}"
     for way in ("each", "pooled") if lam >= RATES[1] else ():
         name, theirs = best_copies(rows, way, lam)
-        if (times := 1.0 / ratio(plain, theirs)) < LEAST_ADVANTAGE:
-            yield f"lam = {lam:g}: only {times:.1f} times less than {name}"
+        if (less := 1.0 / ratio(plain, theirs)) < LEAST_ADVANTAGE:
+            yield f"lam = {lam:g}: only {less:.1f} times less than {name}"
 
 
 def main() -> None:

@@ -448,6 +448,23 @@ def test_one_user_who_comes_for_ever() -> None:
     assert float(np.asarray(trace.diagnostics["models"])) > 20
 
 
+@pytest.mark.slow
+def test_one_user_comes_a_million_times_and_others_once(tmp_path: Path) -> None:
+    names = ["regular" if visit % 1000 else f"guest {visit}" for visit in range(10**6)]
+    (tmp_path / "visits.txt").write_text("\n".join(names))
+    arms: dict[str, Any] = {"r": ADS.r, "b": ADS.b, "lam": ADS.lam}
+    arms |= {"arrivals": "file", "file": str(tmp_path / "visits.txt")}
+    environment = PLUGINS.crowd_environment("crowd", seed=1, **arms)
+    policy = PLUGINS.crowd_policy("crowd-posterior", CrowdProblem(3, 10**6), seed=1)
+    trace = bdes.simulate_crowd(environment, policy, 10**6)
+    assert sorted(trace.user_visits.tolist()) == [1] * 1000 + [999_000]
+    regular = int(trace.user_visits.argmax())
+    best = PLUGINS.planner("certified").plan(ADS, 999_000).value
+    assert trace.user_means[regular] > 0.99 * best
+    guests = np.delete(trace.user_means, regular)
+    assert guests[-500:].mean() > 0.9 * ADS.r.max()  # who may not come again is shown what pays
+
+
 def test_a_state_above_one_is_the_same_problem() -> None:
     """(c·r, b/c, q0/c) shows the same arms; only what is reported has another scale."""
     shown = []
