@@ -146,6 +146,26 @@ def test_commit_that_never_came_is_an_error(
     assert holds(journal, 8)
 
 
+def test_transaction_of_a_killed_server_is_not_taken_for_another(
+    server: PostgresServer, make: Make, journal: PostgresJournal
+) -> None:
+    def kill() -> None:
+        server.kill()
+        server.start()
+
+    with cutting_proxy(server.port) as proxy, closing(make(proxy.address)) as other:
+        other.open()
+        # The server gives the number of the transaction that it lost to the next one.
+        proxy.cut, proxy.meanwhile = "before", kill
+        with pytest.raises(bdes.JournalError) as caught:
+            append(other, 5)
+        assert caught.value.is_passing
+        assert proxy.cuts == 1
+        assert holds(other, 6)
+        append(other, 2)
+    assert holds(journal, 8)
+
+
 def test_server_that_stays_away_leaves_doubt(
     server: PostgresServer, make: Make, journal: PostgresJournal
 ) -> None:
@@ -159,6 +179,7 @@ def test_server_that_stays_away_leaves_doubt(
         with pytest.raises(bdes.JournalError, match="not known whether") as caught:
             append(other, 5)
         assert caught.value.is_passing
+        assert caught.value.is_in_doubt
     assert holds(journal, 11)
 
 
