@@ -24,7 +24,14 @@ from bdes_framework.errors import (
     JournalError,
     UnknownNameError,
 )
-from bdes_framework.interfaces import ChangesArms, ChoosesApart, CrowdPolicy, Journal, LearnsApart
+from bdes_framework.interfaces import (
+    ChangesArms,
+    ChoosesApart,
+    CrowdPolicy,
+    HasHolder,
+    Journal,
+    LearnsApart,
+)
 from bdes_framework.live.config import LiveSetup, floor_mistake
 from bdes_framework.live.header import Header
 from bdes_framework.live.ids import DecisionIds
@@ -167,7 +174,8 @@ class Writer:
         try:
             self._created_or_opened(journal, made)
             if not journal.claim("owner"):
-                raise JournalError("the journal is used by another process")
+                who = journal.holder("owner") if isinstance(journal, HasHolder) else None
+                raise JournalError(f"the journal is used by {who or 'another process'}")
             policy = self.new_policy()
             if self.setup.config.floor > 0 and not isinstance(policy, ChoosesApart):
                 raise InvalidValueError(

@@ -1,5 +1,6 @@
 """A live session: what it answers, what it refuses, and what of it lasts."""
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -294,6 +295,12 @@ def test_one_owner_at_a_time(tmp_path: Path) -> None:
     with open_live(written(tmp_path)), pytest.raises(JournalError, match="another process"):
         open_live(tmp_path)
     open_live(tmp_path).close()
+
+
+def test_the_owner_is_named(tmp_path: Path) -> None:
+    named = f"used by process {os.getpid()} on "
+    with open_live(written(tmp_path, in_memory=False)), pytest.raises(JournalError, match=named):
+        open_live(tmp_path)
 
 
 def test_numbers_cannot_change_silently(tmp_path: Path) -> None:
