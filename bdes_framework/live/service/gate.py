@@ -142,6 +142,9 @@ class Gate:
 
     def _check(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> None:
         """Raise the problem of a request that must not go on."""
+        if b"transfer-encoding" in headers and b"content-length" in headers:
+            # A proxy that believes the other one sees another request behind it.
+            raise HttpError(400, "the content has a length or comes in chunks", connection="close")
         if path == OPEN_PATH:
             return
         if self._digest is not None:
