@@ -187,7 +187,8 @@ def _no_route(error: HTTPException) -> HttpError:
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
         return HttpError(405, f"expected one of these methods: {allowed}", allow=allowed)
-    return HttpError(404, f"there is no such address; there are {', '.join(_ROUTES)}")
+    known = ", ".join((*_ROUTES, "/users/{user}"))
+    return HttpError(404, f"there is no such address; there are {known}")
 
 
 def _headers(scope: Scope) -> dict[bytes, bytes]:
