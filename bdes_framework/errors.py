@@ -40,10 +40,15 @@ class JournalError(BdesError, OSError):
     ----------
     is_passing : bool
         Whether the same may go well later, with nothing repaired: a full disk, a lost connection.
+    is_in_doubt : bool
+        Whether nobody can say yet if it was done. Of every other error of a turn it is certain that
+        nothing of the turn was kept.
     """
 
-    def __init__(self, message: str, *, is_passing: bool = False) -> None:
-        self.is_passing = is_passing
+    def __init__(
+        self, message: str, *, is_passing: bool = False, is_in_doubt: bool = False
+    ) -> None:
+        self.is_passing, self.is_in_doubt = is_passing, is_in_doubt
         super().__init__(message)
 
 

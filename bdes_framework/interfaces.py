@@ -686,7 +686,8 @@ class Journal(Protocol):
     def turn(self) -> AbstractContextManager[JournalTurn]:
         """Wait for the turn to append; at its end all that was appended is durable.
 
-        If the block raises, nothing of the turn is kept. If the end raises, nothing is either.
+        If the block raises, nothing of the turn is kept. If the end raises, nothing is either,
+        unless it is a JournalError that ``is_in_doubt``.
         What is read inside is what was there when the turn began.
         """
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bdes_framework._internal.text import quoted
-from bdes_framework.errors import ConfigError, Mistake, StoreError
+from bdes_framework.errors import BdesError, ConfigError, Mistake, StoreError
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 100
@@ -120,6 +120,8 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
             with temporary.open("rb") as written:
                 os.fsync(written.fileno())
             temporary.replace(path)
+    except BdesError:  # of what is written, and no fault of the disk
+        raise
     except OSError as error:
         reason = error.strerror or str(error)
         raise StoreError(f"cannot write {quoted(str(path), 200)}: {reason}") from None

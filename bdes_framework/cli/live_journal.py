@@ -18,7 +18,7 @@ from bdes_framework.cli.lift_table import show_lift
 from bdes_framework.cli.options import AS_JSON, PATH, echo, inert, json_text, output, write_data
 from bdes_framework.interfaces import CrowdEstimates, Journal
 from bdes_framework.live.config import LiveSetup, load_live
-from bdes_framework.live.export import COLUMNS, LogRow, log_rows
+from bdes_framework.live.export import COLUMNS, LogRow, log_rows, undamaged_rows
 from bdes_framework.live.header import Header
 from bdes_framework.live.replay import replay_live
 from bdes_framework.live.state import read_state
@@ -26,6 +26,10 @@ from bdes_framework.live.status import LiveStatus, ProcessStatus, status_of, vie
 from bdes_framework.planning.lift import Lift, lift_text
 
 _PART = 100_000
+_UNDAMAGED_HELP = (
+    "Write what can still be read of a damaged journal. Rewards are those that were told; nothing"
+    " is settled by the default, as a reward may be among what is gone."
+)
 
 
 @contextmanager
@@ -129,15 +133,22 @@ def replay(folder: Path) -> None:
 @click.command()
 @click.argument("folder", type=PATH)
 @click.argument("file", type=PATH)
-def export(folder: Path, file: Path) -> None:
+@click.option("--undamaged", is_flag=True, help=_UNDAMAGED_HELP)
+def export(folder: Path, file: Path, undamaged: bool) -> None:
     """Write all decisions of FOLDER's journal to FILE: CSV, or Parquet if it ends so.
     Columns are user, time, arm, reward and propensity. Users are numbers.
     """
-    with _opened(folder) as (_, journal):
-        journal.open()
-        rows = log_rows(journal)
-        write = _write_parquet if file.suffix == ".parquet" else _write_csv
+    write = _write_parquet if file.suffix == ".parquet" else _write_csv
+    with _opened(folder) as (setup, journal):
+        if undamaged:
+            rows = undamaged_rows(journal, setup.config.arms)
+        else:
+            journal.open()
+            rows = log_rows(journal)
         replace_file(file, lambda path: write(rows, path))
+        damage = journal.check() if undamaged else []
+    for line in damage:
+        echo(f"damaged: {line}", err=True)
     echo(f"wrote {file}; next: bdes fit {file} --user user --order time --propensity propensity")
 
 

@@ -153,8 +153,8 @@ def build_live(
     tables: Mapping[str, object], source: str, folder: Path, plugins: Plugins | None = None
 ) -> LiveSetup:
     """Check the tables of a ``live.toml``; raise ConfigError with every mistake in them."""
-    config = structure(LiveConfig, tables, source)
-    mistakes = _value_mistakes(config)
+    config, mistakes = _structured(tables, source)
+    mistakes += _value_mistakes(config)
     if plugins is None:
         plugins = load_plugins(config.plugins, base=folder)
         local = plugins.statuses[len(plugins.statuses) - len(config.plugins.modules) :]
@@ -177,6 +177,23 @@ def build_live(
     if mistakes:
         raise ConfigError(mistakes, source)
     return LiveSetup(config, folder, plugins)
+
+
+def _structured(tables: Mapping[str, object], source: str) -> tuple[LiveConfig, list[Mistake]]:
+    """Return the config and what is wrong with [serve], which is then as by default.
+
+    Its values are checked when it is built, so a wrong one would hide mistakes elsewhere.
+    """
+    mistakes: list[Mistake] = []
+    try:
+        structure(ServeConfig, tables.get("serve", {}), source, "serve")
+    except ConfigError as error:
+        mistakes += error.mistakes
+        tables = {key: value for key, value in tables.items() if key != "serve"}
+    try:
+        return structure(LiveConfig, tables, source), mistakes
+    except ConfigError as error:
+        raise ConfigError([*mistakes, *error.mistakes], source) from None
 
 
 def _value_mistakes(config: LiveConfig) -> list[Mistake]:

@@ -1,7 +1,7 @@
 """Decisions of a journal as a log: a row each, as ``bdes fit`` reads it."""
 
 from array import array
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -73,6 +73,26 @@ def log_rows(journal: Journal) -> Iterator[LogRow]:
             value = float(rewards.values[event.number])
             known = None if np.isnan(value) else value
             yield LogRow(event.user, event.time, names[event.arm], known, event.probability)
+
+
+def undamaged_rows(journal: Journal, arms: Sequence[str]) -> Iterator[LogRow]:
+    """Yield the decisions that can still be read of a damaged journal, in order; reads it twice.
+
+    Rewards are those that can be read: what was settled by a default may have had one that is
+    gone, so its reward is not known here. ``arms`` name those whose own row is damaged.
+    """
+    rewards: dict[int, float] = {}
+    names = dict(enumerate(arms))
+    for event in journal.read_undamaged():
+        if isinstance(event, Rewarded) and not event.is_late:
+            rewards[event.decision] = event.value
+        elif isinstance(event, ArmAdded):
+            names[event.arm] = event.name
+    for event in journal.read_undamaged():
+        if isinstance(event, Decided):
+            name = names.get(event.arm, f"arm {event.arm}")
+            reward = rewards.get(event.number)
+            yield LogRow(event.user, event.time, name, reward, event.probability)
 
 
 def journal_log(journal: Journal) -> Log:

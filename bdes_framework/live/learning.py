@@ -151,6 +151,8 @@ class LearnerThread:
     def _step(self, journal: Journal, state: LearningState) -> bool:
         """Read what is new, make a model if one is due; return whether it was taken."""
         self._writer.news.clear()
+        if journal.count() < state.tally.n_events:  # a backup was restored
+            return False
         state.follower.follow(journal.read(state.tally.n_events))
         self.trouble = None
         if state.player.learner.is_due:

@@ -124,7 +124,9 @@ class RecentVisits:
         """Take note of the next decision."""
         at = self.size
         if at == self._arms.size:
-            self._keep(0, at + at // 8)
+            for kept in (self._users, self._arms, self._known):
+                if kept.size:  # where it lies, if it can: no hole is left in memory
+                    kept.resize(at + at // 8, refcheck=False)
         if self._users.size:
             self._users[at] = user
         self._arms[at], self._known[at] = arm, 0

@@ -24,7 +24,14 @@ from bdes_framework.errors import (
     JournalError,
     UnknownNameError,
 )
-from bdes_framework.interfaces import ChangesArms, ChoosesApart, CrowdPolicy, Journal, LearnsApart
+from bdes_framework.interfaces import (
+    ChangesArms,
+    ChoosesApart,
+    CrowdPolicy,
+    HasHolder,
+    Journal,
+    LearnsApart,
+)
 from bdes_framework.live.config import LiveSetup, floor_mistake
 from bdes_framework.live.header import Header
 from bdes_framework.live.ids import DecisionIds
@@ -45,6 +52,7 @@ _IDLE = 0.5
 """Seconds after which a writer without requests looks for what others did, and closes windows."""
 _KEPT_WAITS = 4096
 _MINUTE = 60
+_LESS = "the journal has fewer events than it had, as after a backup was restored; it is read anew"
 
 Look: TypeAlias = Callable[[State], object]
 """Something that looks at a session's state between two turns."""
@@ -96,6 +104,8 @@ class Writer:
         """Set when something happened that a learner wants to know."""
         self.trouble: str | None = None
         """Why the journal cannot be used at the moment."""
+        self._is_refusing = False
+        """Whether the last turn failed, and not only a look."""
         self.header: Header
         self.has_changing_arms = False
         self.learns_apart = False
@@ -164,7 +174,8 @@ class Writer:
         try:
             self._created_or_opened(journal, made)
             if not journal.claim("owner"):
-                raise JournalError("the journal is used by another process")
+                who = journal.holder("owner") if isinstance(journal, HasHolder) else None
+                raise JournalError(f"the journal is used by {who or 'another process'}")
             policy = self.new_policy()
             if self.setup.config.floor > 0 and not isinstance(policy, ChoosesApart):
                 raise InvalidValueError(
@@ -228,6 +239,7 @@ class Writer:
 
     def _handle(self, waiting: list[Waiting]) -> None:
         """Do what waits, in one turn; look at the state after it."""
+        todo: list[Waiting] = []
         try:
             if self._state is None:
                 self._state = self._build(self._journal)
@@ -239,13 +251,11 @@ class Writer:
             if not todo:
                 self._catch_up(self._state)
             results = self._do(self._state, todo) if todo else []
-            self.trouble = None
+            if todo or not self._is_refusing:  # a full disk can be read: that proves nothing
+                self.trouble, self._is_refusing = None, False
         except BaseException as error:
-            failure = error
-            if not isinstance(error, BdesError):
-                failure = ContractError(f"the policy raised {error_text(error)}")
-                failure.__cause__ = error
-            self.trouble = str(failure)
+            failure = _failure(error)
+            self.trouble, self._is_refusing = str(failure), self._is_refusing or bool(todo)
             for one in waiting:
                 one.future.set_exception(failure)
             return
@@ -281,6 +291,8 @@ class Writer:
         results: list[tuple[Waiting, Any, bool]] = []
         with self._journal.turn() as turn:
             self._state = None  # until the turn has ended well
+            if turn.n_events < state.tally.n_events:
+                raise JournalError(_LESS, is_passing=True)
             if turn.n_events > state.tally.n_events:
                 state.follower.follow(self._journal.read(state.tally.n_events, turn.n_events))
             opened = self._open_turn(state, [cast(AnyRequest, one.request) for one in todo])
@@ -346,6 +358,19 @@ class Writer:
             else:
                 high = middle
         return Settle(low, config.settled_as) if low > tally.settled else None
+
+
+def _failure(error: BaseException) -> BdesError:
+    """Return what all who wait are told when a turn fails; who asked wrongly was told before."""
+    found: BdesError
+    if isinstance(error, InvalidValueError):
+        found = JournalError(f"the journal refused what happened: {error}", is_passing=True)
+    elif isinstance(error, BdesError):
+        return error
+    else:
+        found = ContractError(f"the policy raised {error_text(error)}")
+    found.__cause__ = error
+    return found
 
 
 def _resolve(future: "Future[Any]", make: Callable[[], object]) -> None:

@@ -1,6 +1,7 @@
 """Journal in a schema of a PostgreSQL database: for several processes, on any number of hosts."""
 
 import re
+import secrets
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -34,7 +35,7 @@ CREATE TABLE {schema}.head (
 CREATE TABLE {schema}.events (
     number bigint PRIMARY KEY, kind smallint NOT NULL, subject bigint NOT NULL,
     user_no bigint, arm bigint, chosen bigint, model bigint,
-    value double precision, time double precision, checksum bigint NOT NULL);
+    value double precision, time double precision, checksum bigint NOT NULL, mark bigint);
 CREATE UNIQUE INDEX decisions ON {schema}.events (subject) WHERE kind = 1;
 CREATE UNIQUE INDEX rewards ON {schema}.events (subject) WHERE kind IN (2, 3);
 CREATE INDEX windows ON {schema}.events (subject) WHERE kind = 4;
@@ -58,14 +59,15 @@ CREATE VIEW {schema}.log AS
 """
 
 _BEGIN = (
-    "BEGIN; SELECT events, users, decisions, arms, models, checksum, txid_current()"
-    " FROM {schema}.head FOR UPDATE"
+    "BEGIN; SELECT events, users, decisions, arms, models, checksum, pg_backend_pid(),"
+    " txid_current() FROM {schema}.head FOR UPDATE"
 )
 _END_TRANSACTION = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-    " WHERE backend_xid = mod({p}::bigint, 4294967296)::text::xid"
+    " WHERE pid = {p} AND backend_xid = mod({p}::bigint, 4294967296)::text::xid"
 )
 _WAIT = "SELECT events FROM {schema}.head FOR UPDATE"
+_MARK = "SELECT mark FROM {schema}.events WHERE number = {p}"
 _USERS = "SELECT name, number, checksum FROM {schema}.users WHERE name = ANY({p}::text[])"
 _FORGET = (
     "UPDATE {schema}.users u SET name = NULL, checksum = new.checksum"
@@ -77,7 +79,7 @@ _HEAD = (
     " models = {p}, checksum = {p}"
 )
 _TYPES = {
-    "events": "bigint smallint bigint bigint bigint bigint bigint float8 float8 bigint",
+    "events": "bigint smallint bigint bigint bigint bigint bigint float8 float8 bigint bigint",
     "users": "bigint text bigint",
     "arms": "bigint text bigint",
     "models": "bigint bigint text text bytea bigint",
@@ -199,19 +201,19 @@ class PostgresJournal(TableJournal):
     def turn(self) -> Generator[Turn]:
         """Wait for the turn to append; at its end all that was appended is durable."""
         with self._server.errors():
-            counts, transaction = self._begin()
+            counts, *transaction = self._begin()
         turn = Turn(counts)
         self._is_in_turn = True
         try:
             yield turn
             with self._server.errors():
-                self._end(turn, transaction)
+                self._end(turn, *transaction)
         finally:
             self._is_in_turn, turn.is_over = False, True
             self._server.roll_back()
 
-    def _begin(self) -> tuple[Counts, int]:
-        """Lock the row of counts; return them, and the number of the transaction."""
+    def _begin(self) -> tuple[Counts, int, int]:
+        """Lock the row of counts; return them, and the server's process and transaction."""
         import psycopg
 
         connection = self._server.alive()
@@ -223,17 +225,17 @@ class PostgresJournal(TableJournal):
             self._server.alive()  # it was lost since the last turn, so nothing was: once more
             cursor = self._server.run(_BEGIN)
         cursor.nextset()
-        [[*row, transaction]] = cursor.fetchall()
-        return self._counts_in([row]), transaction
+        [[*row, process, transaction]] = cursor.fetchall()
+        return self._counts_in([row]), process, transaction
 
-    def _end(self, turn: Turn, transaction: int) -> None:
+    def _end(self, turn: Turn, process: int, transaction: int) -> None:
         import psycopg
 
-        connection = self._server.connection
+        connection, mark = self._server.connection, secrets.randbits(63)
         try:
             with connection.pipeline():  # one round trip
                 if turn.events:
-                    self._write(turn)
+                    self._write(turn, mark)
                 committed = self._server.run("COMMIT")
             if committed.statusmessage != "COMMIT":
                 raise JournalError(f"{self.place}: the server kept nothing of this turn")
@@ -243,17 +245,21 @@ class PostgresJournal(TableJournal):
         except psycopg.DataError as error:
             raise InvalidValueError(f"{self.place} cannot keep this turn: {error}") from None
         except (psycopg.OperationalError, psycopg.InterfaceError):
-            if not connection.closed or not self._was_committed(transaction):
+            if not connection.closed:
+                raise
+            found = self._mark_found(turn.counts.events, process, transaction)
+            if turn.events and found != mark:
                 raise
 
-    def _write(self, turn: Turn) -> None:
+    def _write(self, turn: Turn, mark: int) -> None:
         # First who goes, then who comes: a name that was forgotten may come again.
         gone = turn.users_to_forget()
         if gone:
             numbers, _, checksums = map(list, zip(*gone, strict=True))
             self._server.run(_FORGET, numbers, checksums)
         tables: dict[str, Sequence[tuple[Any, ...]]] = {
-            "events": turn.events,
+            # The first row of a turn is marked, so that it can be told from another's.
+            "events": [(*row, None if place else mark) for place, row in enumerate(turn.events)],
             "users": turn.new_users(),
             "arms": turn.arms,
             "models": turn.models,
@@ -268,8 +274,12 @@ class PostgresJournal(TableJournal):
             self._server.run(query, turn.after.models - 2)
         self._server.run(_HEAD, *turn.after.row())
 
-    def _was_committed(self, transaction: int) -> bool:
-        """Ask the server, once it is back, what became of a transaction whose end was not heard."""
+    def _mark_found(self, number: int, process: int, transaction: int) -> int | None:
+        """Ask the server, once it is back, for an event's mark when a lost transaction is over.
+
+        It cannot be asked for the transaction itself: a server that was killed gives the numbers
+        of those that it lost to others.
+        """
         import psycopg
 
         until = time.monotonic() + self._config.patience
@@ -277,19 +287,20 @@ class PostgresJournal(TableJournal):
             try:
                 self._server.connect()
                 # The server may not know that the connection is lost: then nobody ends it but us.
-                self._server.run(_END_TRANSACTION, transaction)
+                self._server.run(_END_TRANSACTION, process, transaction)
                 self._server.run(_WAIT)  # as long as the lost transaction goes on, it has the lock
-                [[status]] = self._server.run("SELECT txid_status({p})", transaction).fetchall()
+                found = self._server.run(_MARK, number).fetchone()
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 if time.monotonic() > until:
                     raise JournalError(
                         f"{self.place}: the server was lost while a turn ended, and it is not known"
                         " whether the turn was kept; what can be read later is the truth",
                         is_passing=True,
+                        is_in_doubt=True,
                     ) from error
                 time.sleep(0.2)
             else:
-                return bool(status == "committed")
+                return None if found is None else found[0]
 
     # -- reading ------------------------------------------------------------------------------
 

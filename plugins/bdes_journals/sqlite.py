@@ -361,7 +361,7 @@ class SqliteJournal(TableJournal):
             raise JournalError(f"{self.place}: {reason}", is_passing=False) from error
 
 
-_DAMAGE = "it is damaged; see what can still be read with 'bdes live export'"
+_DAMAGE = "it is damaged; see what can still be read with 'bdes live export --undamaged'"
 
 _ADVICE: Mapping[int, tuple[str, bool]] = {
     sqlite3.SQLITE_FULL: ("the disk is full; nothing of this turn was kept", True),

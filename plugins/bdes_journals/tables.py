@@ -137,7 +137,8 @@ class TableJournal:
 
     def _damaged(self, what: str) -> JournalError:
         return JournalError(
-            f"{self.place} is damaged: {what}; see what can still be read with 'bdes live export'"
+            f"{self.place} is damaged: {what}; see what can still be read with"
+            " 'bdes live export --undamaged'"
         )
 
     @contextmanager

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -190,12 +190,13 @@ def scripted(*answers: bytes | None) -> Iterator[tuple[str, list[bytes]]]:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def run() -> None:
-            for answer in answers:
-                connection, _ = server.accept()
-                with connection:
-                    heard.append(connection.recv(65_536))
-                    if answer is not None:
-                        connection.sendall(answer)
+            with suppress(OSError):  # at the end, when nobody came for the last ones
+                for answer in answers:
+                    connection, _ = server.accept()
+                    with connection:
+                        heard.append(connection.recv(65_536))
+                        if answer is not None:
+                            connection.sendall(answer)
 
         thread = threading.Thread(target=run, daemon=True)
         thread.start()

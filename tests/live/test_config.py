@@ -47,7 +47,7 @@ def test_all_mistakes_are_said_at_once(tmp_path: Path) -> None:
     )
     assert set(found) == {
         "name", "arms[1]", "arms[2]", "policy.drows", "journal", "floor", "seed", "lam", "q0",
-        "visits", "visits_per_user", "default_reward", "reward_window", "retention", "serve.port",
+        "visits", "visits_per_user", "default_reward", "reward_window", "retention", "serve",
     }  # fmt: skip
     assert "Did you mean 'draws'" in found["policy.drows"]
     assert "Did you mean 'sqlite'" in found["journal"]

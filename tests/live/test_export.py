@@ -1,14 +1,17 @@
 """The log of a journal, as ``bdes fit`` reads it."""
 
+import csv
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 
 import bdes_framework as bdes
-from bdes_framework.live.export import journal_log
+from bdes_framework.live.export import journal_log, log_rows, undamaged_rows
 from tests.support.command import bdes as run_bdes
 from tests.support.command import prints
 from tests.support.journals import story
@@ -47,9 +50,15 @@ def written(file: Path, events: list[bdes.Event]) -> Path:
     return file
 
 
-def log_of(file: Path) -> bdes.Log:
+@contextmanager
+def opened(file: Path) -> Iterator[bdes.Journal]:
     with closing(PLUGINS.journal("sqlite", file=file)) as journal:
         journal.open()
+        yield journal
+
+
+def log_of(file: Path) -> bdes.Log:
+    with opened(file) as journal:
         return journal_log(journal)
 
 
@@ -85,6 +94,47 @@ def test_view_in_sql_says_the_same(tmp_path: Path, events: list[bdes.Event]) -> 
     for name in ("starts", "rewards", "propensities"):
         assert np.array_equal(getattr(ours, name), getattr(theirs, name)), name
     assert [names[arm] for arm in ours.arms] == [theirs.names[arm] for arm in theirs.arms]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_left_after_damage_is_exported(tmp_path: Path, seed: int) -> None:
+    rng, content = Random(seed), written(tmp_path / "whole", story(2_000)).read_bytes()
+    with opened(tmp_path / "whole") as journal:
+        whole = list(log_rows(journal))
+        told = {e.decision for e in journal.read() if isinstance(e, bdes.Rewarded)}
+    damaged = bytearray(content)
+    for _ in range(rng.choice([3, 10])):
+        at = rng.randrange(len(content) - 4096)
+        damaged[at : at + 4096] = rng.randbytes(4096)
+    (tmp_path / "damaged").write_bytes(damaged)
+    journal = PLUGINS.journal("sqlite", file=tmp_path / "damaged")  # which may not open at all
+    rows = list(undamaged_rows(journal, ["clip", "èss'ay\n"]))
+    assert 0 < len(rows) < len(whole)
+    left = {row.time: row for row in rows}  # which names a decision here
+    assert len(left) == len(rows)
+    for number, row in enumerate(whole):
+        found = left.get(row.time, row)
+        assert found._replace(reward=None) == row._replace(reward=None)
+        assert found.reward in (None, row.reward)
+        assert found.reward is None or number in told or found is row
+
+
+def test_damaged_journal_is_told_and_its_rest_written(tmp_path: Path) -> None:
+    (tmp_path / "live.toml").write_text('name = "shop"\narms = ["clip", "essay"]\n')
+    file, log = written(tmp_path / "journal.sqlite", story(3_000)), tmp_path / "log.csv"
+    content = bytearray(file.read_bytes())
+    content[100_000:120_000] = bytes(20_000)
+    file.write_bytes(content)
+    refused = run_bdes("live", "export", str(tmp_path), str(log))
+    assert refused.returncode == 2
+    assert "bdes: error: journal" in refused.stderr
+    assert "live export --undamaged" in refused.stderr
+    assert not log.exists()
+    done = run_bdes("live", "export", str(tmp_path), str(log), "--undamaged")
+    assert done.returncode == 0, done.stderr
+    assert "cannot be read" in done.stderr
+    with log.open(newline="") as file_read:
+        assert 1_000 < len(list(csv.reader(file_read))) < 3_000
 
 
 def test_fit_reads_journals(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A live session: what it answers, what it refuses, and what of it lasts."""
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -296,6 +297,12 @@ def test_one_owner_at_a_time(tmp_path: Path) -> None:
     open_live(tmp_path).close()
 
 
+def test_the_owner_is_named(tmp_path: Path) -> None:
+    named = f"used by process {os.getpid()} on "
+    with open_live(written(tmp_path, in_memory=False)), pytest.raises(JournalError, match=named):
+        open_live(tmp_path)
+
+
 def test_numbers_cannot_change_silently(tmp_path: Path) -> None:
     open_live(written(tmp_path)).close()
     written(tmp_path, seed=2, visits=7, arms=["clip"], policy="crowd-posterior")
@@ -376,10 +383,39 @@ def test_nothing_of_a_failed_turn_happens(tmp_path: Path) -> None:
         assert store(tmp_path).events == before
         assert status.trouble is not None
         assert not status.is_healthy
+        assert live.status().trouble is not None  # a look tells nothing of the disk
         store(tmp_path).fails = False
         live.decide("somebody new")
         assert live.status().is_healthy
     assert replayed(tmp_path).difference is None
+
+
+def test_a_journal_that_was_set_back_is_read_anew(tmp_path: Path) -> None:
+    """As when a backup is restored under a service: what is gone is not built upon."""
+    with open_live(written(tmp_path)) as live:
+        live.decide("anna")
+        kept = len(events(tmp_path))
+        live.decide("ben")
+        del store(tmp_path).events[kept:], store(tmp_path).decisions[1:]
+        store(tmp_path).users.pop("ben")
+        with pytest.raises(JournalError, match="fewer events") as raised:
+            live.decide("clara")
+        assert raised.value.is_passing
+        live.decide("clara")
+        assert live.status().decisions == live.status().users == 2
+    assert replayed(tmp_path).difference is None
+
+
+def test_events_that_do_not_follow_are_nobodys_request(tmp_path: Path) -> None:
+    """Who asked rightly is not told that the request was wrong, and may try again."""
+    with open_live(written(tmp_path)) as live:
+        live.decide("anna")
+        store(tmp_path).refuses = True
+        with pytest.raises(JournalError, match="refused what happened: not the next") as raised:
+            live.decide("anna")
+        assert raised.value.is_passing
+        store(tmp_path).refuses = False
+        live.decide("anna")
 
 
 def test_many_threads_at_once(tmp_path: Path) -> None:

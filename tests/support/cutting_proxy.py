@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Literal
 
@@ -21,6 +21,8 @@ class CuttingProxy:
         self.cuts = 0
         self.is_away = False
         """Whether nobody new gets through."""
+        self.meanwhile: Callable[[], object] = lambda: None
+        """What happens to the server before anybody hears of a cut."""
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
@@ -48,6 +50,7 @@ class CuttingProxy:
                         server.sendall(data)
                         self._wait_for(server)
                     self.cut = ""
+                    self.meanwhile()
                     return
                 server.sendall(data)
 

@@ -9,6 +9,7 @@ from attrs import frozen
 from bdes_framework import (
     Decided,
     Event,
+    InvalidValueError,
     JournalError,
     ModelMade,
     NewUser,
@@ -72,6 +73,8 @@ class MemoryJournal:
             yield turn
             if self._store.fails:
                 raise JournalError("the disk is full", is_passing=True)
+            if self._store.refuses:
+                raise InvalidValueError("not the next")
             for event in turn.events:
                 self._keep(event)
 

@@ -18,6 +18,8 @@ class Store:
         self.decisions: list[tuple[Decided, Rewarded | None]] = []
         self.fails = False
         """Whether the end of a turn raises."""
+        self.refuses = False
+        """Whether it says that the events do not follow."""
 
 
 STORES: dict[Path, Store] = {}

@@ -39,6 +39,7 @@ class PostgresServer:
     def kill(self) -> None:
         """End all its processes at once, as a power cut does."""
         postmaster = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        os.kill(postmaster, signal.SIGSTOP)  # so that it makes no more while they are counted
         children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
         for process in [postmaster, *map(int, children)]:
             with suppress(ProcessLookupError):

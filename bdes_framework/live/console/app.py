@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.resources import files
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
 
 from bdes_framework._internal.colours import ARMS
+from bdes_framework.live.service.problems import HttpError
 
 EVERY_SECONDS = 2.0
 MAX_STREAMS = 50
@@ -54,17 +56,13 @@ class StatusStream:
 
     async def events(self) -> AsyncIterator[str]:
         """Yield server-sent events, the first at once, until the service stops."""
-        self.n_open += 1
-        try:
-            while not self._stopping.is_set():
-                number, text = await self._newest()
-                yield f"event: status\nid: {number}\ndata: {text}\n\n"
-                try:
-                    await asyncio.wait_for(self._stopping.wait(), self._every)
-                except TimeoutError:
-                    continue
-        finally:
-            self.n_open -= 1
+        while not self._stopping.is_set():
+            number, text = await self._newest()
+            yield f"event: status\nid: {number}\ndata: {text}\n\n"
+            try:
+                await asyncio.wait_for(self._stopping.wait(), self._every)
+            except TimeoutError:
+                continue
 
     async def _newest(self) -> tuple[int, str]:
         async with self._lock:
@@ -76,15 +74,31 @@ class StatusStream:
             return self._number, self._text
 
 
+class _Events(StreamingResponse):
+    """A stream to one browser, counted from before its first byte until it ends."""
+
+    def __init__(self, stream: StatusStream) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(stream.events(), 200, headers, "text/event-stream")
+        self._stream = stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send events until the browser leaves, or the service stops."""
+        self._stream.n_open += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._stream.n_open -= 1
+
+
 def console_routes(stream: StatusStream) -> list[BaseRoute]:
     """Return the routes of ``/`` and of all below ``/console``."""
 
     async def events(request: Request) -> Response:
         if stream.n_open >= MAX_STREAMS:
-            text = f"{MAX_STREAMS} browsers look already, which is the most\n"
-            return PlainTextResponse(text, 503, {"Retry-After": "10"})
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(stream.events(), 200, headers, "text/event-stream")
+            text = f"{MAX_STREAMS} browsers look already, which is the most"
+            return HttpError(503, text, retry_after="10").response()
+        return _Events(stream)
 
     return [
         Route("/", _file("index.html")),

@@ -142,6 +142,9 @@ class Gate:
 
     def _check(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> None:
         """Raise the problem of a request that must not go on."""
+        if b"transfer-encoding" in headers and b"content-length" in headers:
+            # A proxy that believes the other one sees another request behind it.
+            raise HttpError(400, "the content has a length or comes in chunks", connection="close")
         if path == OPEN_PATH:
             return
         if self._digest is not None:
@@ -184,7 +187,8 @@ def _no_route(error: HTTPException) -> HttpError:
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
         return HttpError(405, f"expected one of these methods: {allowed}", allow=allowed)
-    return HttpError(404, f"there is no such address; there are {', '.join(_ROUTES)}")
+    known = ", ".join((*_ROUTES, "/users/{user}"))
+    return HttpError(404, f"there is no such address; there are {known}")
 
 
 def _headers(scope: Scope) -> dict[bytes, bytes]:

@@ -48,6 +48,8 @@ def http_error_of(error: BdesError) -> HttpError:
             return HttpError(409, str(error))
         case InvalidValueError():
             return HttpError(422, str(error))
+        case JournalError(is_in_doubt=True):
+            return HttpError(504, "the journal was lost: nobody knows yet whether this was noted")
         case JournalError(is_passing=True):
             return HttpError(503, "the journal cannot be written now; nothing was noted, try again")
     return HttpError(500, "the service needs its owner; its log says why")

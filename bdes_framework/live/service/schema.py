@@ -31,10 +31,12 @@ _PROBLEMS = {
     421: "The service was called by a name that is not its own.",
     422: "The content is wrong; the detail says where and what is allowed.",
     503: "The service starts, is full, or its disk is; nothing was noted. Try again.",
+    504: "The journal's server was lost at the end: nobody knows whether this was noted.",
 }
 _ALWAYS = (401, 421)
 _READY = (*_ALWAYS, 503)
-_BODY = (*_READY, 403, 408, 413, 415, 422)
+_WRITING = (*_READY, 403, 422, 504)
+_BODY = (*_WRITING, 408, 413, 415)
 
 
 @cache
@@ -119,7 +121,7 @@ def _paths() -> _Json:
                     "forget",
                     "Remove a user's name; what was shown still counts.",
                     {200: (ms.ForgottenAnswer,)},
-                    (*_READY, 403, 422),
+                    _WRITING,
                 ),
                 "parameters": [
                     {

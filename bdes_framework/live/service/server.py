@@ -133,6 +133,7 @@ def _uvicorn_config(app: Gate, config: ServeConfig) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         lifespan="off",
+        http="h11",  # which limits the size of a request's head
         ws="none",
         server_header=False,
         proxy_headers=False,  # nothing here depends on who a proxy says it calls for

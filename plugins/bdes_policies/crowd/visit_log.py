@@ -82,8 +82,8 @@ class VisitLog:
         start, stop = self.n_visits, self.n_visits + users.size
         if stop > self._users.size:
             room = max(self._users.size + self._users.size // 8, stop)
-            self._users, self._arms = np.resize(self._users, room), np.resize(self._arms, room)
-            self._rewards = np.resize(self._rewards, room)
+            for kept in (self._users, self._arms, self._rewards):
+                kept.resize(room, refcheck=False)  # where it lies, if it can: no hole is left
         self._users[start:stop] = users
         self._arms[start:stop] = arms
         self._rewards[start:stop] = _UNKNOWN

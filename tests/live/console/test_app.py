@@ -17,6 +17,7 @@ from bdes_framework.live.console.app import (
     arms_style,
     console_routes,
 )
+from tests.support.asgi_client import AsgiClient
 
 PAGES = ["/", "/console/console.js", "/console/console.css", "/console/arms.css"]
 
@@ -55,7 +56,6 @@ def test_one_reading_serves_all_browsers() -> None:
         one, other = stream.events(), stream.events()
         first, second = await asyncio.gather(look(one, 1), look(other, 1))
         assert first == second == ["event: status\nid: 1\ndata: 1\n\n"]
-        assert stream.n_open == 2
         begin = time.monotonic()
         first, second = await asyncio.gather(look(one, 2), look(other, 2))
         assert first == second
@@ -64,7 +64,6 @@ def test_one_reading_serves_all_browsers() -> None:
         assert threading.get_ident() not in readings, "the event loop waited for a reading"
         stopping.set()
         assert [event async for event in one] == []
-        assert stream.n_open == 1
         await asyncio.sleep(0.3)
         assert len(readings) == 3, "nobody looked"
 
@@ -75,6 +74,23 @@ def test_streams_are_limited() -> None:
     answer = asked("/console/events", MAX_STREAMS)
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) > 0
+
+
+def test_streams_that_begin_at_once_are_limited() -> None:
+    async def all_at_once() -> tuple[list[int], int]:
+        stopping = asyncio.Event()
+        stream = StatusStream(lambda: "{}", stopping)
+        client = AsgiClient(Starlette(routes=console_routes(stream)))
+        asked = [
+            asyncio.create_task(client.answer("GET", "/console/events"))
+            for _ in range(MAX_STREAMS + 9)
+        ]
+        await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        stopping.set()
+        return [answer.status for answer in await asyncio.gather(*asked)], stream.n_open
+
+    statuses, left = asyncio.run(all_at_once())
+    assert (statuses.count(200), statuses.count(503), left) == (MAX_STREAMS, 9, 0)
 
 
 def test_arms_have_the_colours_of_reports() -> None:

@@ -98,6 +98,7 @@ def test_nothing_is_decided_before_it_is_ready(session: FakeSession) -> None:
     ("fault", "status"),
     [
         (bdes.JournalError("no space left on /home/shop", is_passing=True), 503),
+        (bdes.JournalError("lost /home/shop", is_passing=True, is_in_doubt=True), 504),
         (bdes.JournalError("damaged: /home/shop"), 500),
         (bdes.ContractError("the policy of /home/shop"), 500),
     ],

@@ -127,6 +127,16 @@ def test_forms_of_other_pages_have_the_wrong_type() -> None:
     assert not session.shown
 
 
+def test_content_has_one_length() -> None:
+    """Or a proxy and the service could see different requests in the same bytes."""
+    session = FakeSession()
+    asked = client(session).post(
+        "/decide", {"user": "anna"}, {"Content-Length": "5", "Transfer-Encoding": "chunked"}
+    )
+    assert (asked.status, asked.headers["connection"]) == (400, "close")
+    assert not session.shown
+
+
 def test_too_many_waiting_are_sent_away() -> None:
     async def all_at_once() -> list[int]:
         app = AsgiClient(application(FakeSession(), Rules(max_waiting=3)))

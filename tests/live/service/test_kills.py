@@ -3,7 +3,9 @@ lost, nothing counted twice, and a replay says the same."""
 
 import random
 import resource
+import signal
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -45,7 +47,7 @@ def kill_and_check(folder: Path, kills: int, seed: int) -> None:
 
 
 def test_killed_service_loses_nothing(tmp_path: Path) -> None:
-    kill_and_check(shop(tmp_path), 3, 1)
+    kill_and_check(shop(tmp_path), 2, 1)
 
 
 @pytest.mark.slow
@@ -110,7 +112,7 @@ def kill_database(folder: Path, kills: int, seed: int, monkeypatch: pytest.Monke
 
 @needs_postgres
 def test_killed_database_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kill_database(tmp_path, 3, 5, monkeypatch)
+    kill_database(tmp_path, 2, 5, monkeypatch)
 
 
 @pytest.mark.slow
@@ -119,3 +121,39 @@ def test_database_killed_twenty_times_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kill_database(tmp_path, 20, 6, monkeypatch)
+
+
+@pytest.mark.slow
+@needs_postgres
+def test_services_share_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both decide, one learns; where that one is killed, the other learns and nothing is lost."""
+    with postgres_server() as server:
+        monkeypatch.setenv("BDES_JOURNAL_DSN", server.address)
+        shop(tmp_path, 'use = "postgres"')
+        with ServiceProcess(tmp_path) as first, ServiceProcess(tmp_path) as second:
+            one, other = Traffic(first.address, 7), Traffic(second.address, 8)
+            assert [learns(first.address), learns(second.address)] == [True, False]
+            for traffic in (one, other):
+                traffic.start()
+            for traffic in (one, other):
+                traffic.run_until(60)
+            first.stop(signal.SIGKILL)
+            one.stop()
+            other.run_until(60)
+            deadline = time.monotonic() + 60
+            while not learns(second.address):
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            other.run_until(60)
+            other.stop()
+        assert not other.unsure_decisions
+        one.decisions += other.decisions
+        one.rewards |= other.rewards
+        assert len({each.model for each in other.decisions}) > 1
+        one.check(tmp_path)
+
+
+def learns(address: str) -> bool:
+    """Return whether this process makes models."""
+    with urllib.request.urlopen(f"{address}/metrics", timeout=60) as answer:
+        return "\nbdes_learning 1.0\n" in answer.read().decode()

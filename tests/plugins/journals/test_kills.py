@@ -14,7 +14,7 @@ from tests.support.postgres import PostgresServer
 PLUGINS = bdes.load_plugins()
 
 KILLS = [
-    pytest.param(3, id="3"),
+    pytest.param(2, id="2"),
     pytest.param(20, id="20", marks=pytest.mark.slow),
 ]
 

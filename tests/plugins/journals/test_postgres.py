@@ -131,12 +131,21 @@ def test_commit_that_was_not_answered_counts(
     assert holds(journal, 13)
 
 
+@pytest.mark.parametrize("is_killed", [False, True], ids=["lost", "killed"])
 def test_commit_that_never_came_is_an_error(
-    server: PostgresServer, make: Make, journal: PostgresJournal
+    server: PostgresServer, make: Make, journal: PostgresJournal, is_killed: bool
 ) -> None:
+    """A server that is killed gives the number of the transaction that it lost to the next one."""
+
+    def kill() -> None:
+        server.kill()
+        server.start()
+
     with cutting_proxy(server.port) as proxy, closing(make(proxy.address)) as other:
         other.open()
         proxy.cut = "before"
+        if is_killed:
+            proxy.meanwhile = kill
         with pytest.raises(bdes.JournalError) as caught:
             append(other, 5)
         assert caught.value.is_passing
@@ -159,6 +168,7 @@ def test_server_that_stays_away_leaves_doubt(
         with pytest.raises(bdes.JournalError, match="not known whether") as caught:
             append(other, 5)
         assert caught.value.is_passing
+        assert caught.value.is_in_doubt
     assert holds(journal, 11)
 
 

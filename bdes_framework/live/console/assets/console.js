@@ -140,7 +140,7 @@ function models(found) {
   $("models").hidden = !found.length;
   const columns = [["model", false], ["made", false], ["of events", true], ["made for", false], ["best, then", false]];
   const rows = found.map(({ number, made, read, changed, shows }) =>
-    [`${number}`, moment(made), decimal(read), changed, shows]);
+    [`${number}`, moment(made), decimal(read), changed, shows || "–"]);
   fillTable($("models-table"), "Newest first", columns, rows);
 }
 
