@@ -5,12 +5,10 @@ processes that serve one journal, the one that gets the claim "learner" learns.
 """
 
 import hashlib
-import os
-import sys
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any, Protocol
 
 from attrs import define
@@ -25,14 +23,15 @@ from bdes_framework.live.header import Header
 from bdes_framework.live.players import LearnerPlayer
 from bdes_framework.live.requests import Publish
 from bdes_framework.live.tally import Snapshot, Tally
-from bdes_framework.model.events import ModelMade
+from bdes_framework.model.events import Event, ModelMade
 
 _PAUSE = 0.05
 """Seconds between two looks at what is new."""
 _RETRY = 1.0
 _LONGEST_PAUSE = 60.0
 """To begin again, all events are read: what goes wrong every time is not tried every second."""
-_NICENESS = 10
+_AT_ONCE = 500
+"""Events that are read in one go: after it, others may run Python for as long as it took."""
 _PATIENCE = 5.0
 """Seconds that a model being made is waited for at the end."""
 
@@ -108,9 +107,6 @@ class LearnerThread:
         self._thread.join(_PATIENCE)
 
     def _run(self) -> None:
-        if sys.platform == "linux":
-            with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
         pause = _RETRY
         while not self._closing.is_set():
             try:
@@ -140,20 +136,33 @@ class LearnerThread:
             if newest is not None:
                 place, model = newest
                 assert model.data is not None
-                state.follower.follow(journal.read(0, model.read))
+                state.follower.follow(self._unhurried(journal.read(0, model.read)))
                 state.resumed(model.data)
-                state.follower.follow(journal.read(model.read, place + 1))
+                state.follower.follow(self._unhurried(journal.read(model.read, place + 1)))
             while not self._closing.is_set() and self._step(journal, state):
                 pass
         finally:
             journal.close()
+
+    def _unhurried(self, events: Iterable[Event]) -> Iterator[Event]:
+        """Yield events, and leave half of the time to those who decide.
+
+        Only one thread runs Python at a time. A lower priority would not help: whoever waits for
+        this thread would wait for all that goes before it on the machine.
+        """
+        begin = time.perf_counter()
+        for place, event in enumerate(events, 1):
+            yield event
+            if place % _AT_ONCE == 0:
+                self._closing.wait(time.perf_counter() - begin)
+                begin = time.perf_counter()
 
     def _step(self, journal: Journal, state: LearningState) -> bool:
         """Read what is new, make a model if one is due; return whether it was taken."""
         self._writer.news.clear()
         if journal.count() < state.tally.n_events:  # a backup was restored
             return False
-        state.follower.follow(journal.read(state.tally.n_events))
+        state.follower.follow(self._unhurried(journal.read(state.tally.n_events)))
         self.trouble = None
         if state.player.learner.is_due:
             read = state.tally.n_events

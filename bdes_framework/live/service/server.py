@@ -1,6 +1,7 @@
 """Listening, getting ready beside that, and stopping without losing what was accepted."""
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -51,6 +52,7 @@ def serve(
         asyncio.run(_serve(open_session, config, token, log, routes, listener))
     finally:
         sys.setswitchinterval(interval)
+        gc.unfreeze()
         root.removeHandler(handler)
         listener.close()
 
@@ -110,6 +112,8 @@ async def _get_ready(service: Service, opening: "Future[LiveSession]", server: "
     while not (service.session.is_ready or service.stopping.is_set()):
         await asyncio.sleep(_LOOK_SECONDS)
     if service.session.is_ready:
+        # What was loaded stays: to look for garbage among it takes a tenth of a second each time.
+        gc.freeze()
         service.log.write("ready")
 
 
