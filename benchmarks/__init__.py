@@ -1,1 +1,0 @@
-"""Performance, as ratios measured in one run: against C, against ourselves, against peers."""
