@@ -9,23 +9,21 @@ from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from bdes_framework import FloatArray, IntArray, Segment, compiled, state_decay
 from bdes_planners.blocks import Step
 from bdes_planners.envelope import (
-    Heads,
     Lines,
-    Moves,
     backward,
     copy_lines,
     envelope_value,
     greatest_rise,
-    heads_for,
     room_for,
     simplify,
 )
+from bdes_planners.menu import Menu, Moves
 from bdes_planners.reduced_problem import UNIT_ROUNDOFF, Reduced
 
 Number = TypeVar("Number", np.float64, np.int64)
@@ -62,7 +60,7 @@ class Counters(NamedTuple):
     size: IntArray
     cap: IntArray
     simplified: IntArray
-    """The round after which lines were last replaced by chords."""
+    """How many rounds were swept when lines were last replaced by chords."""
     regions: IntArray
     kept: IntArray
     """How many envelopes the history holds."""
@@ -80,6 +78,7 @@ class Chords(NamedTuple):
     centre: FloatArray
     """``centre[k]``: the state around which precision matters, k strides before the end."""
     stride: int
+    """In rounds."""
     width: float
 
 
@@ -90,7 +89,8 @@ class Buffers(NamedTuple):
     """The envelope of the steps so far."""
     fresh: Lines
     """Room for the next one."""
-    heads: Heads
+    hull: Lines
+    """Room for one line per move."""
     policy: MoveRegions
     history: EnvelopeHistory
     counters: Counters
@@ -135,14 +135,19 @@ def _store_envelope(lines: Lines, size: int, history: EnvelopeHistory, counters:
 
 @compiled
 def _replace_by_chords(
-    fresh: Lines, size: int, high: float, chords: Chords, value: Lines, counters: Counters
+    fresh: Lines,
+    size: int,
+    high: float,
+    chords: Chords,
+    rounds: int,
+    value: Lines,
+    counters: Counters,
 ) -> int:
     """Replace lines by chords, with what the rounds since the last time may add."""
-    n = counters.n[0]
-    centre = chords.centre[min((n - 1) // chords.stride, chords.centre.size - 1)]
-    tolerance = chords.tolerance * (n - counters.simplified[0])
+    centre = chords.centre[min(rounds // chords.stride, chords.centre.size - 1)]
+    tolerance = chords.tolerance * (rounds - counters.simplified[0])
     left = simplify(fresh, size, high, tolerance, centre, chords.width, value)
-    counters.simplified[0] = n
+    counters.simplified[0] = rounds
     cap = counters.cap[0]
     if left > cap // 2:
         counters.cap[0] = 2 * left
@@ -150,22 +155,6 @@ def _replace_by_chords(
         counters.cap[0] = max(cap // 2, MIN_LINES)
     counters.allowance[0] += ROUNDING * (size + 4) * _magnitude(fresh, size, high)
     return left
-
-
-@compiled
-def _lacks_room(n_moves: int, buffers: Buffers, stored: bool) -> int:
-    """Return which buffer the next step could overflow, if any: a ``Status``."""
-    value, _, _, policy, history, counters = buffers
-    most = n_moves * counters.size[0]
-    if most > value.slope.size:
-        return 2
-    if counters.regions[0] + most > policy.start.size:
-        return 1
-    kept = counters.kept[0]
-    used = history.end[kept - 1] if kept else 0
-    if stored and used + most > history.lines.slope.size:
-        return 3
-    return 0
 
 
 class ReachableStates(NamedTuple):
@@ -176,61 +165,72 @@ class ReachableStates(NamedTuple):
     first: float
     """The first state."""
     horizon: int
-    """How many steps there are in all; 0 when the sweep may go on for ever."""
+    """How many rounds there are in all; 0 when the sweep may go on for ever."""
     lam: float
-    rounds: int
-    """Per step."""
 
 
 @compiled
 def _reached(domain: ReachableStates, to_go: int) -> tuple[float, float]:
-    """Return an interval that holds every state with ``to_go`` steps left, and a hair more."""
+    """Return an interval that holds every state with ``to_go`` rounds left, and a hair more."""
     if domain.horizon == 0:
         return domain.low, domain.high
-    kept, lost = state_decay(domain.lam, (domain.horizon - to_go) * domain.rounds)
+    kept, lost = state_decay(domain.lam, domain.horizon - to_go)
     old = kept * domain.first
     return (old + lost * domain.low) * (1.0 - 1e-12), (old + lost * domain.high) * (1.0 + 1e-12)
 
 
+class Stretch(NamedTuple):
+    """Equal steps: what can be done in each, and where they begin."""
+
+    menu: Menu
+    loss: float
+    """What a step may lose because its moves leave out some that could be made."""
+    rounds: int
+    """Per step."""
+    begin: int
+    """So many rounds were swept before the step after ``begin_n``."""
+    begin_n: int
+
+
 @compiled
 def _advance(
-    moves: Moves,
+    stretch: Stretch,
     domain: ReachableStates,
-    loss: float,
     chords: Chords,
     buffers: Buffers,
     keep_from: int,
     until: int,
     max_work: int,
 ) -> int:
-    """Sweep to ``until`` steps to go, keep envelopes from ``keep_from`` on; return a ``Status``.
-
-    ``loss`` is what a step may lose because ``moves`` leaves out some that could be made.
-    """
-    value, fresh, heads, policy, history, counters = buffers
+    """Sweep to ``until`` steps to go, keep envelopes from ``keep_from`` on; return a ``Status``."""
+    value, fresh, hull, policy, history, counters = buffers
     while counters.n[0] < until:
-        stored = counters.n[0] + 1 >= keep_from
-        lacking = _lacks_room(moves.pay.size, buffers, stored)
-        if lacking:
-            return lacking
         if counters.work[0] > max_work:
             return 4
-        size = counters.size[0]
-        low, high = _reached(domain, counters.n[0])
-        margin = 8 * ROUNDING * _magnitude(value, size, high)
-        low, high = _reached(domain, counters.n[0] + 1)
-        found, work = backward(value, size, moves, low, high, margin, heads, fresh)
-        counters.n[0] += 1
+        n = counters.n[0] + 1
+        rounds = stretch.begin + (n - stretch.begin_n) * stretch.rounds
+        low, high = _reached(domain, rounds)
+        found, work = backward(value, counters.size[0], stretch.menu, low, high, hull, fresh)
+        if found < 0:
+            return 2
+        if counters.regions[0] + found > policy.start.size:
+            return 1
+        kept = counters.kept[0]
+        used = history.end[kept - 1] if kept else 0
+        if n >= keep_from and used + found > history.lines.slope.size:
+            return 3
+        counters.n[0] = n
         counters.work[0] += work
-        counters.allowance[0] += loss + ROUNDING * (work + 4) * _magnitude(fresh, found, high)
+        magnitude = _magnitude(fresh, found, high)
+        counters.allowance[0] += stretch.loss + ROUNDING * (work + 4) * magnitude
         _store_regions(fresh, found, policy, counters)
         if chords.tolerance > 0.0 and found > counters.cap[0]:
-            found = _replace_by_chords(fresh, found, high, chords, value, counters)
+            found = _replace_by_chords(fresh, found, high, chords, rounds, value, counters)
         else:
             copy_lines(fresh, found, value)
         counters.size[0] = found
         counters.peak[0] = max(counters.peak[0], found)
-        if counters.n[0] >= keep_from:
+        if n >= keep_from:
             _store_envelope(value, found, history, counters)
     return 0
 
@@ -329,43 +329,48 @@ def _new_counters() -> Counters:
     return Counters._make(np.array([start.get(name, 0)]) for name in Counters._fields)
 
 
+@frozen(eq=False)
+class Stage:
+    """Some equal steps of a sweep."""
+
+    step: Step
+    count: int | None = None
+    """None for as many as there may be."""
+
+
 @define(eq=False)
 class BackwardInduction:
     """A backward sweep over one reduced problem, resumable, with its buffers.
 
-    Starts with U_0 = 0. :meth:`advance` does the steps; read the rest in between. A step is
-    one round, or one block of rounds; the first ``rest`` steps are single rounds in any
-    case, so that any number of rounds can be made up. With a ``horizon`` the sweep looks
-    only at states that can be reached with the rounds left, and its envelopes say nothing
-    of longer horizons.
+    Starts with U_0 = 0. :meth:`advance` does the steps; read the rest in between. The steps are
+    those of the stages, from the last round backwards, so that any number of rounds can be
+    made up. With a ``horizon`` the sweep looks only at states that can be reached with the
+    rounds left, and its envelopes say nothing of longer horizons.
     """
 
     problem: Reduced
-    single: Step
-    block: Step
-    """The step that is used after ``rest`` single ones."""
-    rest: int = 0
+    stages: tuple[Stage, ...]
     chords: Chords = NO_CHORDS
-    """What chords may add, per step."""
+    """What chords may add, per round."""
     horizon: int = 0
-    """How many steps there are in all, or 0."""
+    """How many rounds there are in all, or 0."""
     max_work: int = 2**62
     """In lines handled."""
     max_bytes: float = float("inf")
     _buffers: Buffers = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        n_moves = max(len(self.single.runs), len(self.block.runs))
+        n_moves = max(len(stage.step.runs) for stage in self.stages)
         size = max(256, 8 * n_moves)
         self._buffers = Buffers(
             room_for(size),
             room_for(size),
-            heads_for(n_moves),
+            room_for(n_moves),
             MoveRegions(np.zeros(1024), np.zeros(1024, np.int64), np.zeros(65, np.int64)),
             EnvelopeHistory(room_for(1024), np.zeros(0, np.int64), np.zeros(0)),
             _new_counters(),
         )
-        self._buffers.value.start[0] = _reached(self._domain(self.rest > 0), 0)[0]
+        self._buffers.value.start[0] = _reached(self._domain, 0)[0]
 
     @property
     def counters(self) -> Counters:
@@ -376,6 +381,24 @@ class BackwardInduction:
     def n(self) -> int:
         """How many steps have been swept."""
         return int(self.counters.n[0])
+
+    @property
+    def last(self) -> Step:
+        """The step of the last stage, which goes on for ever."""
+        return self.stages[-1].step
+
+    @property
+    def before_last(self) -> int:
+        """How many steps come before the last stage."""
+        return sum(stage.count or 0 for stage in self.stages[:-1])
+
+    def rounds_of(self, steps: int) -> int:
+        """Return how many rounds the first ``steps`` steps are."""
+        rounds = 0
+        for stage in self.stages:
+            count = steps if stage.count is None else min(steps, stage.count)
+            rounds, steps = rounds + count * stage.step.rounds, steps - count
+        return rounds
 
     def _bytes_after_doubling(self, status: Status) -> int:
         """Return how much memory the buffers take once the one that is full is doubled."""
@@ -389,7 +412,7 @@ class BackwardInduction:
 
     def advance(self, until: int, window: int = 0) -> Status:
         """Sweep to ``until`` steps; keep the last ``window`` + 1 envelopes; say why it stopped."""
-        keep_from = max(until - window, self.n + 1, self.rest) if window else until + 1
+        keep_from = max(until - window, self.n + 1, self.before_last) if window else until + 1
         self.counters.kept[0] = 0
         history, policy = self._buffers.history, self._buffers.policy
         if window:
@@ -398,35 +421,41 @@ class BackwardInduction:
         if policy.end.size <= until:
             policy = policy._replace(end=_grown(policy.end, max(until + 1, 2 * policy.end.size)))
         self._buffers = self._buffers._replace(history=history, policy=policy)
-        while True:
-            single = self.n < self.rest
-            goal = min(until, self.rest) if single else until
-            status = Status(self._advance_stretch(single, goal, keep_from))
-            if status is Status.DONE and goal < until:
-                continue
-            if status in (Status.DONE, Status.OUT_OF_WORK):
-                return status
-            if self._bytes_after_doubling(status) > self.max_bytes:
-                return status
-            self._make_room(status)
+        begin = 0
+        for stage in self.stages:
+            goal = until if stage.count is None else min(until, begin + stage.count)
+            while self.n < goal:
+                rounds = self.rounds_of(begin)
+                stretch = Stretch(
+                    stage.step.menu, stage.step.loss, stage.step.rounds, rounds, begin
+                )
+                status = Status(
+                    _advance(
+                        stretch,
+                        self._domain,
+                        self.chords,
+                        self._buffers,
+                        keep_from,
+                        goal,
+                        self.max_work,
+                    )
+                )
+                if status is Status.OUT_OF_WORK:
+                    return status
+                if status is not Status.DONE:
+                    if self._bytes_after_doubling(status) > self.max_bytes:
+                        return status
+                    self._make_room(status)
+            begin = goal
+        return Status.DONE
 
-    def _domain(self, single: bool) -> ReachableStates:
-        problem, length = self.problem, self.block.rounds
-        if not self.horizon:
-            return ReachableStates(problem.low, problem.high, problem.q0, 0, problem.lam, 1)
-        steps, rounds = self.horizon, length
-        if single:
-            steps, rounds = self.rest + (self.horizon - self.rest) * length, 1
-        low, high = float(problem.b.min()), float(problem.b.max())
-        return ReachableStates(low, high, problem.q0, steps, problem.lam, rounds)
-
-    def _advance_stretch(self, single: bool, until: int, keep_from: int) -> int:
-        step, chords = (self.single if single else self.block), self.chords
-        if single:
-            chords = chords._replace(tolerance=chords.tolerance / self.block.rounds)
-        domain = self._domain(single)
-        limits = keep_from, until, self.max_work
-        return _advance(step.moves, domain, step.loss, chords, self._buffers, *limits)
+    @property
+    def _domain(self) -> ReachableStates:
+        problem = self.problem
+        low, high = problem.low, problem.high
+        if self.horizon:
+            low, high = float(problem.b.min()), float(problem.b.max())
+        return ReachableStates(low, high, problem.q0, self.horizon, problem.lam)
 
     def _make_room(self, status: Status) -> None:
         value, fresh, _, policy, history, _ = self._buffers
@@ -466,24 +495,29 @@ class BackwardInduction:
         return up, down
 
     def follow(self, q: float, to_go: int, steps: int, period: int = 1) -> tuple[IntArray, float]:
-        """Return the moves of the next ``steps`` block steps from ``q``, and the state after."""
+        """Return the moves of the next ``steps`` steps of the last stage, and the state after."""
         made = np.empty(steps, dtype=np.int64)
-        policy, moves = self._buffers.policy, self.block.moves
+        policy, moves = self._buffers.policy, self.last.moves
         return made, _follow(policy, moves, q, to_go, self.n, period, made)
 
     def finish(self, q: float, to_go: int, period: int = 1) -> list[Segment]:
         """Return all pulls from ``to_go`` steps to the end, from state ``q``."""
-        blocks, q = self.follow(q, to_go, to_go - self.rest, period)
-        made = np.empty(self.rest, dtype=np.int64)
-        _follow(self._buffers.policy, self.single.moves, q, self.rest, self.n, period, made)
-        return self.block.segments(blocks) + self.single.segments(made)
+        begins = np.cumsum([0, *(stage.count or 0 for stage in self.stages[:-1])]).tolist()
+        pulls: list[Segment] = []
+        for stage, begin in zip(reversed(self.stages), reversed(begins), strict=True):
+            made = np.empty(to_go - begin, dtype=np.int64)
+            q = _follow(self._buffers.policy, stage.step.moves, q, to_go, self.n, period, made)
+            pulls += stage.step.segments(made)
+            to_go = begin
+        return pulls
 
     def path(self, q: float) -> FloatArray:
         """Return the states the policy goes through from ``q``, before each step, last first."""
-        made, _ = self.follow(q, self.n, self.n - self.rest)
-        keep, states = self.block.moves.keep, np.empty(self.n)
-        for t, shift in enumerate(self.block.moves.shift[made].tolist()):
+        steps = self.n - self.before_last
+        made, _ = self.follow(q, self.n, steps)
+        keep, states = self.last.moves.keep, np.empty(steps + 1)
+        for t, shift in enumerate(self.last.moves.shift[made].tolist()):
             states[t] = q
             q = keep * q + shift
-        states[self.n - self.rest :] = q
+        states[steps] = q
         return states[::-1].copy()

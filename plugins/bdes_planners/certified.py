@@ -19,11 +19,10 @@ from bdes_framework import (
     Schedule,
     Segment,
     as_integer,
-    state_decay,
 )
-from bdes_planners.backward_induction import BackwardInduction, Chords, Status, steady_gains
+from bdes_planners.backward_induction import BackwardInduction, Chords, Stage, Status, steady_gains
 from bdes_planners.blocks import Step, block_step, single_step
-from bdes_planners.bounds import best_pair, constant_plan, is_constant, potential_bound
+from bdes_planners.bounds import best_pair, constant_plan, is_constant
 from bdes_planners.reduced_problem import Reduced, reduce
 from bdes_planners.stationary import search_table
 
@@ -36,10 +35,22 @@ _SHORT = 4096
 """Up to this horizon a plain sweep costs next to nothing."""
 _SLOW = 16.0
 """Below lam·horizon = 16 a sweep of all rounds around one path beats waiting for a cycle."""
-_BRIEF = 4.0
-_COARSE = 2048
+_CHORDS = 0.5
+"""What chords may add, as a share of the gap: half is for the schedule, which misses as much."""
+_THINNED = 0.1
+"""What arms that lie hardly above the hull of the others may cost, as a share of the gap."""
+_AIMS = (1e-3, 1e-4, 1e-5)
+"""The gaps aimed at first, for a path around which the next sweep is fine."""
+_STRIDE = 1.5
+"""Repeating a move on a smooth hull loses about the square of how far the state goes."""
+_KINK = 8.0
+"""Where two arms far apart take turns, repeating loses about as far as the state goes, times how
+far they are apart in r and b."""
+_LEAST_STEPS = 256
+_FEW = 4
+"""Fewer repeats save less than it takes to count what they lose."""
 _WIDTH = 1 / 64
-_REFINEMENTS = 12
+_LEVELS = 12
 _TRIES = 4
 """How many promising periods a plan is made for before sweeping on."""
 _LAST_WINDOW = 64
@@ -62,6 +73,8 @@ class _Search:
     max_work: int
     schedule: Schedule
     value: float
+    least: float
+    """The optimum is at least this much, in units of the problem."""
     upper: float = math.inf
     period: int = 0
     method: str = "pair"
@@ -93,9 +106,9 @@ class _Search:
     def note(self, sweep: BackwardInduction) -> None:
         """Add up what a sweep took."""
         self.work += int(sweep.counters.work[0])
-        self.rounds = sweep.rest + (sweep.n - sweep.rest) * sweep.block.rounds
+        self.rounds = sweep.rounds_of(sweep.n)
         self.peak = max(self.peak, int(sweep.counters.peak[0]))
-        self.tolerance = sweep.chords.tolerance / sweep.block.rounds
+        self.tolerance = sweep.chords.tolerance
 
     def plan(self) -> Plan:
         diagnostics: dict[str, bdes.DiagnosticValue] = {
@@ -118,41 +131,73 @@ class _Steps:
 
     search: _Search
     single: Step
-    block: Step
-    tolerance: float
-    """Per round."""
-    path: FloatArray
-    width: float
     states: tuple[float, float]
-    """Where blocks lose no more than they say; less than all states if the end is known."""
+    """All that can be met; blocks of pulls lose no more than they say where states are these."""
+    base: Step = field(init=False)
+    """One pull or a block of pulls; a step repeats one of its moves."""
+    repeats: int = 1
+    tolerance: float = 0.0
+    """Per round."""
+    path: FloatArray = field(factory=lambda: np.zeros(1))
+    """The states of a plan, the last round's first, once there is one: chords are fine there."""
 
-    @property
-    def rest(self) -> int:
-        return self.search.horizon % self.block.rounds
+    def aim(self, gap: float) -> None:
+        """Choose steps and chords that should do for this gap."""
+        search, problem = self.search, self.search.problem
+        horizon, lam = search.horizon, problem.lam
+        self.base, self.repeats = self.single, 1
+        self.tolerance = _CHORDS * gap * search.least / horizon
+        if horizon > _SHORT:
+            self.base = block_step(problem, horizon, self.tolerance, self.states)
+            kink = float(np.max(np.diff(-problem.r) * np.diff(problem.b)))
+            stride = min(_STRIDE * math.sqrt(gap), _KINK * self.tolerance / kink)
+            repeats = int(min(stride / lam, horizon / _LEAST_STEPS) / self.base.rounds)
+            self.repeats = 1 if repeats < _FEW else repeats
+
+    def stages(self) -> tuple[Stage, ...]:
+        """Return steps that make up the horizon, the odd ones at its end."""
+        blocks, odd = divmod(self.search.horizon, self.base.rounds)
+        left = blocks % self.repeats
+        stages = []
+        if odd:
+            stages.append(Stage(evolve(self.single, repeats=odd), 1))
+        if left:
+            stages.append(Stage(evolve(self.base, repeats=left), 1))
+        return (*stages, Stage(evolve(self.base, repeats=self.repeats)))
 
     @property
     def total(self) -> int:
         """How many steps make up the horizon."""
-        return self.rest + self.search.horizon // self.block.rounds
+        blocks, odd = divmod(self.search.horizon, self.base.rounds)
+        steps, left = divmod(blocks, self.repeats)
+        return steps + (odd > 0) + (left > 0)
 
-    def lost_in_blocks(self) -> float:
-        """Return the share of the bound lost by limiting blocks to their moves."""
-        lost = self.block.loss / self.block.rounds * self.search.horizon
-        return lost * self.search.problem.unit / self.search.upper
+    @property
+    def rounds(self) -> int:
+        return self.base.rounds * self.repeats
+
+    def refine(self) -> None:
+        """Make steps shorter and chords finer, and blocks that lose less."""
+        search = self.search
+        self.repeats = self.repeats // 2 if self.repeats >= 2 * _FEW else 1
+        self.tolerance /= 1.5
+        lost = self.base.base_loss / self.base.rounds * search.horizon * search.problem.unit
+        if self.repeats == 1 and self.base.rounds > 1 and lost > search.gap / 2 * search.upper:
+            self.tolerance /= 2
+            self.base = block_step(search.problem, search.horizon, self.tolerance, self.states)
 
     def chords(self) -> Chords:
-        stride = -(-self.total // self.path.size)
-        return Chords(self.tolerance * self.block.rounds, self.path, stride, self.width)
+        stride = -(-self.search.horizon // self.path.size)
+        width = math.inf if self.path.size == 1 else _WIDTH * (self.states[1] - self.states[0])
+        return Chords(self.tolerance, self.path, stride, width)
 
     def sweep(self, bounded: bool) -> BackwardInduction:
         """Return a fresh sweep that may use what is left of the work."""
         return BackwardInduction(
             self.search.problem,
-            self.single,
-            self.block,
-            self.rest,
+            self.stages(),
             self.chords(),
-            self.total if bounded else 0,
+            self.search.horizon if bounded else 0,
             max_work=self.search.max_work - self.search.work,
         )
 
@@ -187,11 +232,13 @@ class Certified:
         pair, least = best_pair(problem, horizon)
         schedule = problem.original(Schedule.cycle(pair, horizon))
         value = instance.value(schedule)
-        tolerance = 0.5 * self.gap * least / horizon
-        problem = problem.thinned(0.02 * tolerance)
+        problem = problem.thinned(_THINNED * self.gap * least / horizon)
         max_work = _NO_LIMIT if self.work is None else self.work
-        search = _Search(instance, problem, horizon, self.gap, max_work, schedule, value)
-        _run(search, tolerance)
+        _run(
+            search := _Search(
+                instance, problem, horizon, self.gap, max_work, schedule, value, least
+            )
+        )
         return search.plan()
 
     def improving_plans(self, instance: Instance, horizon: int) -> Iterator[Plan]:
@@ -214,35 +261,49 @@ class Certified:
         return search_table(instance, continuation, self.gap).table
 
 
-def _run(search: _Search, tolerance: float) -> None:
+def _run(search: _Search) -> None:
+    """Sweep with ever shorter steps and finer chords, until the gap is reached or hopeless.
+
+    It is hopeless once the shortest steps do not halve what is missing: rounding is then most.
+    """
     problem, horizon = search.problem, search.horizon
-    single = single_step(problem, horizon)
-    slow = horizon > _SHORT and problem.lam * horizon <= _SLOW
-    states = problem.reachable(horizon) if slow else (problem.low, problem.high)
-    block = block_step(problem, horizon, tolerance, states) if horizon > _SHORT else single
-    steps = _Steps(search, single, block, tolerance, np.zeros(1), math.inf, states)
-    if slow:
-        # The fewer memories the horizon has, the less of what chords add is ever met.
-        brief = problem.lam * horizon <= _BRIEF
-        steps.tolerance = (3 if brief and block.rounds == 1 else 1.5) * tolerance
-        steps.width = (_WIDTH / 2 if brief else _WIDTH) * (states[1] - states[0])
-        steps.path = _offer_coarse(search, tolerance, states[1])
-        if not search.done:
+    everything = horizon <= _SHORT or problem.lam * horizon <= _SLOW
+    states = problem.reachable(horizon) if everything else (problem.low, problem.high)
+    steps = _Steps(search, single_step(problem, horizon, states), states)
+    if everything and horizon > _SHORT:
+        aims = [aim for aim in _AIMS if aim > 2 * search.gap]
+        for aim in aims:
+            steps.aim(aim)
+            _sweep_all(steps, unlimited=aim == aims[0])
+            if search.done or search.out_of_work:
+                return
+    steps.aim(search.gap)
+    for _ in range(_LEVELS):
+        missing = search.missing
+        if everything:
             _sweep_all(steps)
-    else:
-        _find_cycle(steps)
-    _refine(steps)
+        else:
+            _find_cycle(steps)
+        hopeless = steps.rounds == 1 and search.missing > missing / 2
+        if search.done or search.out_of_work or hopeless:
+            return
+        steps.refine()
 
 
 def _find_cycle(steps: _Steps) -> None:
-    """Sweep until a period's rise is nearly the same at all states, or all rounds are swept."""
+    """Sweep until a period's rise is nearly the same at all states, or all rounds are swept.
+
+    Where a look finds that more than half of what the look before missed is still missing, chords
+    are too coarse, or steps of several rounds are: these are for the caller to shorten.
+    """
     search, total = steps.search, steps.total
-    memory = math.ceil(min(_MEMORIES / (search.problem.lam * steps.block.rounds), total))
-    target = steps.rest + max(32, memory)
+    memory = math.ceil(min(_MEMORIES / (search.problem.lam * steps.rounds), total))
+    target = 2 + max(32, memory)
     sweep = steps.sweep(bounded=target >= total)
+    excess = math.inf
     while True:
         until = min(target, total)
-        window = 0 if until == total else min(_WINDOW, until - max(sweep.n, steps.rest))
+        window = 0 if until == total else min(_WINDOW, until - max(sweep.n, sweep.before_last))
         status = sweep.advance(until, window)
         if status is Status.OUT_OF_WORK:
             _bound_out_of_work(steps, sweep)
@@ -250,19 +311,24 @@ def _find_cycle(steps: _Steps) -> None:
         if sweep.n == total:
             _offer_sweep(steps, sweep)
             return
-        converged = _offer_cycle(steps, sweep, sure=False)
-        if search.done:
+        before, excess = excess, _offer_cycle(steps, sweep, sure=False)
+        stalled = excess > before / 2
+        if search.done or (stalled and steps.rounds > 1):
+            if not search.done:
+                _offer_cycle(steps, sweep, sure=True)
             search.note(sweep)
             return
-        if converged:
+        if stalled:
             steps.tolerance /= 2
             sweep.chords = steps.chords()
         target = math.ceil(_GROWTH * sweep.n)
 
 
-def _sweep_all(steps: _Steps) -> None:
+def _sweep_all(steps: _Steps, unlimited: bool = False) -> None:
     """Sweep all rounds, precise around the path; the bound is valid wherever that lies."""
     sweep = steps.sweep(bounded=True)
+    if unlimited:
+        sweep.max_work = _NO_LIMIT
     if sweep.advance(steps.total) is Status.OUT_OF_WORK:
         steps.search.note(sweep)
     else:
@@ -272,7 +338,7 @@ def _sweep_all(steps: _Steps) -> None:
 def _bound_out_of_work(steps: _Steps, sweep: BackwardInduction) -> None:
     """Out of work: do the few steps more that a bound needs, and offer it."""
     sweep.max_work = _NO_LIMIT
-    start = max(sweep.n, steps.rest)
+    start = max(sweep.n, sweep.before_last)
     sweep.advance(min(start + _LAST_WINDOW, steps.total), _LAST_WINDOW)
     if sweep.n == steps.total:
         _offer_sweep(steps, sweep)
@@ -281,33 +347,16 @@ def _bound_out_of_work(steps: _Steps, sweep: BackwardInduction) -> None:
         steps.search.note(sweep)
 
 
-def _refine(steps: _Steps) -> None:
-    """Sweep all rounds again, more finely each time, until the gap is reached or hopeless.
-
-    It is hopeless once a sweep does not halve what is missing: rounding is then most of it.
-    """
-    search, missing = steps.search, math.inf
-    for _ in range(_REFINEMENTS):
-        if search.done or search.out_of_work or search.missing > missing / 2:
-            return
-        missing = search.missing
-        steps.tolerance /= 3
-        if steps.lost_in_blocks() > search.gap / 2:
-            steps.block = block_step(search.problem, search.horizon, steps.tolerance, steps.states)
-        _sweep_all(steps)
-
-
 def _offer_sweep(steps: _Steps, sweep: BackwardInduction) -> None:
     """Offer the schedule and the bound of a sweep over all rounds."""
     problem = steps.search.problem
     steps.search.note(sweep)
     schedule = Schedule(sweep.finish(problem.q0, steps.total))
     steps.search.offer(schedule, sweep.upper(), "sweep")
-    if steps.path.size > 1:  # a finer sweep had better look where this one went
-        steps.path = sweep.path(problem.q0)
+    steps.path = sweep.path(problem.q0)
 
 
-def _offer_cycle(steps: _Steps, sweep: BackwardInduction, sure: bool) -> bool:
+def _offer_cycle(steps: _Steps, sweep: BackwardInduction, sure: bool) -> float:
     """Offer a plan around a repeated cycle if its gap looks small enough, or if ``sure``.
 
     The backward step B is monotone and commutes with adding constants. So if
@@ -320,17 +369,16 @@ def _offer_cycle(steps: _Steps, sweep: BackwardInduction, sure: bool) -> bool:
     steady = float(np.max(down / periods))
     repeats = (left + periods) // periods
     excess = repeats * (up - periods * steady)
-    promising = np.argsort(excess, kind="stable")[:_TRIES].tolist()
-    for best in promising:
+    for best in np.argsort(excess, kind="stable")[: 1 if sure else _TRIES].tolist():
         p = int(periods[best])
         upper = sweep.upper_before(p - (left + p) % p) + int(repeats[best]) * float(up[best])
         upper *= 1 + 1e-15
         if not sure and excess[best] > search.gap * upper:
-            return bool(best != promising[0])
+            break
         search.offer(*_around_cycle(steps, sweep, p, upper))
         if search.done:
             break
-    return True
+    return float(excess.min())
 
 
 def _around_cycle(
@@ -341,7 +389,7 @@ def _around_cycle(
     Once the state has settled, the stretch of the last moves that earns most when repeated for
     ever is the cycle; it is repeated until the steps left are those that were swept.
     """
-    search, problem, block = steps.search, steps.search.problem, steps.block
+    search, problem, block = steps.search, steps.search.problem, sweep.last
     left = steps.total - sweep.n
     settling = math.ceil(min(_SETTLING / (problem.lam * block.rounds), left)) + 4 * p
     settling = min(settling, left)
@@ -375,25 +423,3 @@ def _merge_repeats(head: list[Segment], middle: Segment, tail: list[Segment]) ->
             after, repeats = after[cycle.size :], repeats + 1
         tail = ([Segment(after)] if after.size else []) + tail[1:]
     return [*head, Segment(cycle, repeats), *tail]
-
-
-def _offer_coarse(search: _Search, tolerance: float, highest: float) -> FloatArray:
-    """Offer a good schedule on a coarse scale of time; return its states, last round first.
-
-    Its bounds are plain: no round pays more than the largest r at the highest state that
-    can be reached, and the simple planners' bound. They hold when work runs out.
-    """
-    problem, horizon = search.problem, search.horizon
-    coarse = evolve(problem, lam=state_decay(problem.lam, horizon / _COARSE)[1])
-    step = single_step(coarse, _COARSE)
-    chords = Chords(4 * tolerance, np.zeros(1), 1, math.inf)
-    sweep = BackwardInduction(coarse, step, step, 0, chords, _COARSE)
-    sweep.advance(_COARSE)
-    arms, _ = sweep.follow(problem.q0, _COARSE, _COARSE)
-    starts = [step * horizon // _COARSE for step in range(_COARSE + 1)]
-    pulls = zip(arms.tolist(), starts, starts[1:], strict=False)
-    schedule = Schedule([Segment([arm], end - start) for arm, start, end in pulls])
-    most = float(problem.r.max()) * highest * horizon * (1 + 1e-15)
-    plain = potential_bound(search.instance, horizon) / problem.unit
-    search.offer(schedule, min(most, plain), "coarse")
-    return coarse.instance.states(arms)[::-1].copy()

@@ -11,9 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bdes_framework import FloatArray, IntArray, compiled
-
-_CELLS = 16
-_WORTH_CHOOSING = 32
+from bdes_planners.menu import Menu, best_listed, fill_tile, loss_of_repeating
 
 
 class Lines(NamedTuple):
@@ -60,204 +58,102 @@ def push(
     return size + 1
 
 
-class Moves(NamedTuple):
-    """What can be done in one step: pull an arm, or some arms in a row.
-
-    Move i pays ``pay[i]*q + bonus[i]`` and takes the state to ``keep*q + shift[i]``.
-    """
-
-    pay: FloatArray
-    bonus: FloatArray
-    shift: FloatArray
-    keep: float
-
-
-class Heads(NamedTuple):
-    """Room for what a backward step notes of each move: arrays of one entry per move."""
-
-    next: IntArray
-    """The next line of V to follow back through the move."""
-    last: IntArray
-    """The last one that can matter; below ``next`` when none is left."""
-    slope: FloatArray
-    """The next line, followed back."""
-    base: FloatArray
-    left: FloatArray
-    """V at the left end of the cell looked at, after the move; ``right`` likewise."""
-    right: FloatArray
-    left_line: IntArray
-    """Which line of V is highest there; ``right_line`` likewise."""
-    right_line: IntArray
-    heap: IntArray
-    """The moves that have lines to follow, as a heap: the flattest next line first."""
-
-
-def heads_for(n_moves: int) -> Heads:
-    """Return room for ``n_moves`` moves."""
-    f, i = np.zeros((4, n_moves)), np.zeros((5, n_moves), dtype=np.int64)
-    return Heads(i[0], i[1], f[0], f[1], f[2], f[3], i[2], i[3], i[4])
+@compiled
+def _sort_by_slope(lines: Lines, size: int) -> None:
+    """Sort candidates, which are nearly in order where the state is slow."""
+    for gap in (701, 301, 132, 57, 23, 10, 4, 1):
+        for i in range(gap, size):
+            slope = lines.slope[i]
+            if slope >= lines.slope[i - gap]:
+                continue
+            base, move = lines.base[i], lines.move[i]
+            j = i
+            while j >= gap and lines.slope[j - gap] > slope:
+                lines.slope[j] = lines.slope[j - gap]
+                lines.base[j] = lines.base[j - gap]
+                lines.move[j] = lines.move[j - gap]
+                j -= gap
+            lines.slope[j], lines.base[j], lines.move[j] = slope, base, move
 
 
 @compiled
-def line_at(lines: Lines, first: int, last: int, q: float) -> int:
-    """Return which of the lines ``first`` to ``last`` is the highest at ``q``."""
-    while first < last:
-        middle = (first + last + 1) // 2
-        if lines.start[middle] <= q:
-            first = middle
-        else:
-            last = middle - 1
-    return first
-
-
-@compiled
-def _evaluate_moves(
-    value: Lines, size: int, moves: Moves, q: float, at: FloatArray, line: IntArray
-) -> None:
-    """Evaluate V where each move takes the state ``q`` to."""
-    for move in range(moves.pay.size):
-        moved = moves.keep * q + moves.shift[move]
-        line[move] = line_at(value, 0, size - 1, moved)
-        at[move] = value.slope[line[move]] * moved + value.base[line[move]]
-
-
-@compiled
-def _best_at(moves: Moves, q: float, at: FloatArray) -> int:
-    best, highest = 0, -np.inf
-    for move in range(moves.pay.size):
-        total = moves.pay[move] * q + moves.bonus[move] + at[move]
-        if total > highest:
-            best, highest = move, total
-    return best
-
-
-@compiled
-def _max_lead(
-    moves: Moves, heads: Heads, left: float, right: float, move: int, rival: int
-) -> float:
-    """Bound how much better ``move`` can be than ``rival`` between two states.
-
-    Its lead is the sum of a linear function of q, a constant, and V(moved) - V(moved'). The
-    two moved states stay equally far apart and V is convex, so the last is monotone as well:
-    increasing if ``move`` leads higher. So each part is largest at one of the ends.
-    """
-    steeper = moves.pay[move] - moves.pay[rival]
-    lead = steeper * (right if steeper > 0 else left) + moves.bonus[move] - moves.bonus[rival]
-    if moves.shift[move] >= moves.shift[rival]:
-        return float(lead + heads.right[move] - heads.right[rival])
-    return float(lead + heads.left[move] - heads.left[rival])
-
-
-@compiled
-def _choose_lines(
-    value: Lines, size: int, moves: Moves, low: float, high: float, margin: float, heads: Heads
-) -> None:
-    """Find, for each move, which lines of V may matter when followed back through it.
-
-    The states are looked at in cells; a move that is surely beaten in a cell needs none of
-    the lines it would use there.
-    """
-    n_moves = moves.pay.size
-    for move in range(n_moves):
-        heads.next[move], heads.last[move] = size, -1
-    cells = min(_CELLS, size)
-    left = low
-    _evaluate_moves(value, size, moves, left, heads.left, heads.left_line)
-    best_left = _best_at(moves, left, heads.left)
-    for cell in range(1, cells + 1):
-        right = min(max(value.start[cell * size // cells], low), high) if cell < cells else high
-        _evaluate_moves(value, size, moves, right, heads.right, heads.right_line)
-        best_right = _best_at(moves, right, heads.right)
-        for move in range(n_moves):
-            beaten = (
-                _max_lead(moves, heads, left, right, move, best_left) < -margin
-                or _max_lead(moves, heads, left, right, move, best_right) < -margin
-            )
-            if move in (best_left, best_right) or not beaten:
-                heads.next[move] = min(heads.next[move], heads.left_line[move])
-                heads.last[move] = max(heads.last[move], heads.right_line[move])
-        for move in range(n_moves):
-            heads.left[move] = heads.right[move]
-            heads.left_line[move] = heads.right_line[move]
-        left, best_left = right, best_right
-
-
-@compiled
-def _follow(value: Lines, moves: Moves, heads: Heads, move: int) -> None:
-    """Follow the next line of V back through a move; leave an endless slope when none is left."""
-    line = heads.next[move]
-    if line > heads.last[move]:
-        heads.slope[move] = np.inf
-    else:
-        heads.slope[move] = moves.keep * value.slope[line] + moves.pay[move]
-        heads.base[move] = (
-            value.base[line] + moves.bonus[move] + moves.shift[move] * value.slope[line]
-        )
-
-
-@compiled
-def _sift_down(heads: Heads, awake: int, place: int) -> None:
-    """Let the move at ``place`` of the heap sink below those whose next line is flatter."""
-    move = heads.heap[place]
-    slope = heads.slope[move]
-    while 2 * place + 1 < awake:
-        child = 2 * place + 1
-        other = min(child + 1, awake - 1)
-        if heads.slope[heads.heap[other]] < heads.slope[heads.heap[child]]:
-            child = other
-        if heads.slope[heads.heap[child]] >= slope:
-            break
-        heads.heap[place] = heads.heap[child]
-        place = child
-    heads.heap[place] = move
-
-
-@compiled
-def _build_heap(value: Lines, moves: Moves, heads: Heads) -> int:
-    """Follow each move's first line; heap the moves that have one; return how many."""
-    awake = 0
-    for move in range(moves.pay.size):
-        if heads.next[move] <= heads.last[move]:
-            _follow(value, moves, heads, move)
-            heads.heap[awake] = move
-            awake += 1
-    for place in range(awake // 2 - 1, -1, -1):
-        _sift_down(heads, awake, place)
-    return awake
-
-
-@compiled
-def backward(
-    value: Lines,
-    size: int,
-    moves: Moves,
-    low: float,
-    high: float,
-    margin: float,
-    heads: Heads,
-    out: Lines,
+def backward(  # noqa: C901 - calls in it that take a menu or moves cost more than the work they do
+    value: Lines, size: int, menu: Menu, low: float, high: float, hull: Lines, out: Lines
 ) -> tuple[int, int]:
-    """Write the envelope one move earlier into ``out``; return its size and the lines handled.
+    """Write the envelope one step earlier into ``out``; return its size and the lines handled.
 
-    ``margin`` is an amount that rounding cannot reach. Needs room for as many lines as
-    ``size`` times the number of moves.
+    Where the best play leads from q to where line k is the highest, the other lines are below
+    what it is worth, so its moves are the best for line k alone: a matter of q and the slope.
+    So each line is followed back through the moves that are the best for it at some state from
+    which it can be reached. Returns a size of -1 if ``out`` lacks room.
     """
-    if size >= _WORTH_CHOOSING:
-        _choose_lines(value, size, moves, low, high, margin, heads)
-    else:
-        for move in range(moves.pay.size):
-            heads.next[move], heads.last[move] = 0, size - 1
-    awake = _build_heap(value, moves, heads)
-    top, work = 0, 0
-    while True:
-        move = heads.heap[0]
-        if heads.slope[move] == np.inf:
-            return top, work
-        top = push(out, top, low, high, heads.slope[move], heads.base[move], move)
-        work += 1
-        heads.next[move] += 1
-        _follow(value, moves, heads, move)
-        _sift_down(heads, awake, 0)
+    moves, repeats, n_states = menu.moves, menu.repeats, menu.n_states
+    pay, bonus, shift, keep = moves.pay, moves.bonus, moves.shift, moves.keep
+    first, listed_in, n_listed = menu.first, menu.listed, menu.size
+    shortest, longest = shift.min(), shift.max()
+    wide, tall = (menu.high - menu.low) / n_states, menu.steepest / menu.n_slopes
+    hair = 1e-15 * (high + longest)
+    room = out.slope.size - pay.size
+    count = 0
+    for line in range(size):
+        slope = value.slope[line]
+        begin = value.start[line] - hair if line > 0 else -np.inf
+        end = value.start[line + 1] + hair if line + 1 < size else np.inf
+        left, right = low, high
+        if keep > 0.0:
+            left = max(low, (begin - longest) / keep)
+            right = min(high, (end - shortest) / keep)
+        if left > right:
+            continue
+        row, tile = 0, 0
+        if tall > 0.0:
+            row = n_states * min(max(int(slope / tall), 0), menu.n_slopes - 1)
+        if wide > 0.0:
+            tile = min(max(int((left - menu.low) / wide), 0), n_states - 1)
+        while True:
+            stop = right
+            if tile + 1 < n_states:
+                stop = min(menu.low + wide * (tile + 1), right)
+            at = row + tile
+            if first[at] < 0:
+                fill_tile(menu, at)
+            if count > room:
+                return -1, count
+            listed = listed_in[first[at] : first[at] + n_listed[at]]
+            found = 1
+            hull.move[0], hull.start[0] = listed[0], left
+            if listed.size > 1:
+                hull.move[0] = best_listed(moves, listed, left, slope)
+                if hull.move[0] != best_listed(moves, listed, stop, slope):
+                    found = 0
+                    for move in listed:
+                        worth = bonus[move] + shift[move] * slope
+                        found = push(hull, found, left, stop, pay[move], worth, move)
+            for k in range(found):
+                move, here = hull.move[k], hull.start[k]
+                there = hull.start[k + 1] if k + 1 < found else stop
+                if repeats == 1 and (
+                    keep * here + shift[move] > end or keep * there + shift[move] < begin
+                ):
+                    continue  # it leads to where other lines are higher
+                base = value.base[line] + bonus[move] + shift[move] * slope
+                if repeats > 1 and listed.size > 1:
+                    base += loss_of_repeating(menu, at, listed, move, slope, here, there)
+                steeper = keep * slope + pay[move]
+                if count > 0 and out.move[count - 1] == move and out.slope[count - 1] == steeper:
+                    out.base[count - 1] = max(out.base[count - 1], base)
+                else:
+                    out.slope[count], out.base[count], out.move[count] = steeper, base, move
+                    count += 1
+            if stop >= right:
+                break
+            left = stop
+            tile += 1
+    _sort_by_slope(out, count)
+    top = 0
+    for k in range(count):
+        top = push(out, top, low, high, out.slope[k], out.base[k], out.move[k])
+    return top, count
 
 
 @compiled

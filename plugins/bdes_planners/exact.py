@@ -4,7 +4,7 @@ from attrs import field, frozen
 from attrs.validators import gt
 
 from bdes_framework import DecisionTable, Instance, InvalidValueError, Plan, Schedule, as_integer
-from bdes_planners.backward_induction import BackwardInduction, Status
+from bdes_planners.backward_induction import BackwardInduction, Stage, Status
 from bdes_planners.blocks import single_step
 from bdes_planners.bounds import constant_plan, is_constant
 from bdes_planners.reduced_problem import reduce
@@ -37,7 +37,7 @@ class Exact:
             return constant_plan(instance, problem, horizon, "constant")
         max_bytes = self.memory * 2**20
         step = single_step(problem, horizon)
-        sweep = BackwardInduction(problem, step, step, horizon=horizon, max_bytes=max_bytes)
+        sweep = BackwardInduction(problem, (Stage(step),), horizon=horizon, max_bytes=max_bytes)
         # 16 bytes per round: one number that says where its policy ends, one for its arm.
         if 16 * horizon > max_bytes or sweep.advance(horizon) is not Status.DONE:
             raise InvalidValueError(

@@ -22,7 +22,8 @@ from bdes_framework import (
     InvalidValueError,
     compiled,
 )
-from bdes_planners.envelope import Lines, Moves, backward, heads_for, room_for, simplify
+from bdes_planners.envelope import Lines, backward, room_for, simplify
+from bdes_planners.menu import Domain, Moves, menu_for
 from bdes_planners.reduced_problem import Reduced, reduce
 
 _FIRST_KNOTS = 65
@@ -213,11 +214,10 @@ class StationarySearch:
         g, visit = self.continuation, self._visit
         n_arms = visit.pay.size
         moves = Moves(visit.pay, np.zeros(n_arms), visit.shift, visit.keep)
-        out = room_for(size * n_arms)
         later = lines._replace(slope=g * lines.slope, base=g * lines.base)
-        margin = _STRICTLY * float(np.max(self.value))
-        heads = heads_for(n_arms)
-        found, handled = backward(later, size, moves, 0.0, self._top, margin, heads, out)
+        menu = menu_for(moves, 1, Domain(0.0, self._top, float(later.slope[size - 1])))
+        out, hull = room_for((size + 64) * n_arms), room_for(n_arms)
+        found, handled = backward(later, size, menu, 0.0, self._top, hull, out)
         self.work += _LINE * handled
         return Lines._make(array[:found] for array in out), found
 

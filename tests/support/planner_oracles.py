@@ -29,6 +29,12 @@ def clickbait_arms(seed: int, n_arms: int) -> tuple[np.ndarray, np.ndarray]:
     return r, np.clip(1 - r + 0.1 * rng.standard_normal(n_arms), 0, 1)
 
 
+def arc_of_arms(seed: int, n_arms: int) -> tuple[np.ndarray, np.ndarray]:
+    """All arms are corners of the hull."""
+    angle = np.random.default_rng(seed).uniform(0, np.pi / 2, n_arms)
+    return np.cos(angle), np.sin(angle)
+
+
 SPECIAL_RATES = (0.0, 1.0, 0.5, 1e-9, 1e-3, 0.999999)
 SPECIAL_ARMS = (
     ([1.0, 0.0], [0.0, 1.0]),

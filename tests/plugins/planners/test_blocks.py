@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bdes_framework import Instance
-from bdes_planners.backward_induction import BackwardInduction
+from bdes_planners.backward_induction import BackwardInduction, Stage
 from bdes_planners.blocks import block_step, single_step
 from bdes_planners.reduced_problem import reduce
 from tests.support.planner_oracles import clickbait_arms
@@ -80,8 +80,8 @@ def test_a_known_horizon_gives_the_same_bound() -> None:
     problem = reduce(Instance(*clickbait_arms(3, 20), 0.01, q0=0.1))
     step = single_step(problem, 200)
     everywhere, reached = (
-        BackwardInduction(problem, step, step),
-        BackwardInduction(problem, step, step, horizon=200),
+        BackwardInduction(problem, (Stage(step),)),
+        BackwardInduction(problem, (Stage(step),), horizon=200),
     )
     for sweep in (everywhere, reached):
         sweep.advance(200)

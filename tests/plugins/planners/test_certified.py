@@ -7,7 +7,12 @@ import pytest
 from bdes_framework import Instance, Plan, Schedule, Segment
 from bdes_planners.certified import Certified
 from bdes_planners.exact import Exact
-from tests.support.planner_oracles import clickbait_arms, random_arms, table_for_rate_one
+from tests.support.planner_oracles import (
+    arc_of_arms,
+    clickbait_arms,
+    random_arms,
+    table_for_rate_one,
+)
 
 MAKERS = {"random": random_arms, "clickbait": clickbait_arms}
 
@@ -106,6 +111,15 @@ def test_every_scale_reaches_the_gap(maker: str, seed: int) -> None:
             check(instance, horizon)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("n_arms", [50, 200])
+@pytest.mark.parametrize("lam", [1e-2, 1e-3, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 1e-8, 1e-12])
+def test_arcs_never_stall(n_arms: int, lam: float) -> None:
+    """All arms are on the hull: the work is counted in lines, 10 to 500 ns each."""
+    plan = check(Instance(*arc_of_arms(5, n_arms), lam), 10**6)
+    assert plan.diagnostics["work"] < 5 * 10**6  # type: ignore[operator]
+
+
 def test_a_billion_rounds_make_a_small_schedule() -> None:
     instance = Instance(*clickbait_arms(0, 50), 0.05)
     plan = check(instance, 10**9)
@@ -178,7 +192,8 @@ def test_refining_stops_when_rounding_forbids_more() -> None:
     assert beyond.diagnostics["gap_reached"] is faster.diagnostics["gap_reached"] is False
     assert beyond.gap < 1e-7
     assert faster.gap < 1e-9
-    assert beyond.diagnostics["work"] < 20 * within_reach.diagnostics["work"]  # type: ignore[operator]
+    assert within_reach.gap < 1e-7
+    assert beyond.diagnostics["work"] < 10 * 5000  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(("lam", "horizon"), [(0.3, 500), (0.02, 2000), (1e-4, 20_000)])
