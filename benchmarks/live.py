@@ -26,6 +26,8 @@ SECONDS = 4.0
 CONNECTIONS = 64
 USERS = 20_000
 EVENTS = 1_000_000
+RATE = 200.0
+"""Requests a second while a model is made."""
 LIVE = """
 name = "benchmark"
 arms = ["clip", "essay", "poll", "quiz", "story"]
@@ -132,32 +134,54 @@ def _loaded(port: int, turn: int, rate: float | None = None) -> Measured:
 
 
 def refit_rows() -> list[Row]:
-    """Return the waiting while a model is made of 10^6 events, over that when none is."""
+    """Return the waiting while a model is made of 10^6 events, over that when none is.
+
+    First after a restart, when all events are read; then while the service runs.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = new_shop(Path(name))
         with bdes.open_live(folder) as session:
             session.wait_until_ready()
         _fill(folder, EVENTS // 2)
         with served(folder) as (port, _):
-            rate = 200.0
-            during: list[float] = []
-            begin, first = time.perf_counter(), _model(port)
-            while _model(port) == first:
-                during += load(port, requests(1), seconds=1.0, rate=rate).seconds
-            took = time.perf_counter() - begin
-            after: list[float] = []
-            while len(after) < len(during):
-                after += load(port, requests(2), seconds=1.0, rate=rate).seconds
-    busy, calm = Measured(rate, during, 0), Measured(rate, after, 0)
-    return [
-        Row(
-            f"p99.9 while {EVENTS:,} events are learned from ({took:.0f} s), over p99.9 after",
-            f"{busy.quantile(0.999) * 1e3:.1f} ms",
-            f"{calm.quantile(0.999) * 1e3:.1f} ms",
-            busy.quantile(0.999) / calm.quantile(0.999),
-            2,
+            restarted = _until_next_model(port)
+            _add(port, EVENTS // 2 // 10)
+            running = _until_next_model(port, len(restarted))
+            calm: list[float] = []
+            while len(calm) < len(restarted):
+                calm += load(port, requests(2), seconds=1.0, rate=RATE).seconds
+    after = Measured(RATE, calm, 0).quantile(0.999)
+    rows = []
+    for what, seconds in (("read again and learned from", restarted), ("learned from", running)):
+        busy = Measured(RATE, seconds, 0).quantile(0.999)
+        took = len(seconds) / RATE
+        rows.append(
+            Row(
+                f"p99.9 of {took:.0f} s in which {EVENTS:,} events are {what}, over that after",
+                f"{busy * 1e3:.1f} ms",
+                f"{after * 1e3:.1f} ms",
+                busy / after,
+                2,
+            )
         )
-    ]
+    return rows
+
+
+def _until_next_model(port: int, least: int = 0) -> list[float]:
+    """Return how long requests wait until the next model decides, and at least so many did."""
+    waited: list[float] = []
+    first = _model(port)
+    while _model(port) == first or len(waited) < least:
+        waited += load(port, requests(1), seconds=1.0, rate=RATE).seconds
+    return waited
+
+
+def _add(port: int, n: int) -> None:
+    """Let n more decisions and their rewards happen, so that a model is due."""
+    with Client(f"http://127.0.0.1:{port}", timeout=120) as client:
+        for first in range(0, n, 1_000):
+            users = [f"user {i}" for i in range(first, min(first + 1_000, n))]
+            client.reward_many([(each.id, 0.0) for each in client.decide_many(users)])
 
 
 def _model(port: int) -> int:
