@@ -184,7 +184,8 @@ class Client:
             else:
                 if reply.status < 300 and reply.content is not None:
                     return reply.content
-                if not (left and reply.status == 503 and reply.is_problem):
+                again = reply.status == 503 or (reply.status == 504 and can_repeat)
+                if not (left and again and reply.is_problem):
                     raise self._error(path, reply)
                 with suppress(ValueError):
                     pause = float(reply.headers.get("retry-after", ""))
@@ -257,6 +258,8 @@ class Client:
             return InvalidValueError(detail)
         if status == 503:
             return JournalError(detail, is_passing=True)
+        if status == 504:
+            return JournalError(detail, is_passing=True, is_in_doubt=True)
         return ServiceError(detail, status=status)
 
 

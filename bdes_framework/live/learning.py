@@ -7,7 +7,7 @@ processes that serve one journal, the one that gets the claim "learner" learns.
 import hashlib
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -16,10 +16,11 @@ from attrs import define
 from bdes_framework._internal.text import error_text
 from bdes_framework._internal.threads import one_thread
 from bdes_framework._version import __version__
-from bdes_framework.errors import BdesError, ContractError, JournalError
+from bdes_framework.errors import BdesError, ContractError
 from bdes_framework.interfaces import CrowdPolicy, Journal, LearnsApart
 from bdes_framework.live.follower import Follower
 from bdes_framework.live.header import Header
+from bdes_framework.live.pace import ReadingEndedError, unhurried
 from bdes_framework.live.players import LearnerPlayer
 from bdes_framework.live.requests import Publish
 from bdes_framework.live.tally import Snapshot, Tally
@@ -30,8 +31,6 @@ _PAUSE = 0.05
 _RETRY = 1.0
 _LONGEST_PAUSE = 60.0
 """To begin again, all events are read: what goes wrong every time is not tried every second."""
-_AT_ONCE = 500
-"""Events that are read in one go: after it, others may run Python for as long as it took."""
 _PATIENCE = 5.0
 """Seconds that a model being made is waited for at the end."""
 
@@ -94,6 +93,7 @@ class LearnerThread:
         """Why nothing is learned at the moment."""
         self.is_learner = False
         """Whether this process is the one that learns."""
+        self._pause = _RETRY
         self._thread = threading.Thread(target=self._run, name="bdes-live-learner", daemon=True)
 
     def start(self) -> None:
@@ -107,20 +107,18 @@ class LearnerThread:
         self._thread.join(_PATIENCE)
 
     def _run(self) -> None:
-        pause = _RETRY
         while not self._closing.is_set():
             try:
                 self._serve()
-                pause = _RETRY
-            except JournalError as error:
-                self.trouble = str(error)
+            except ReadingEndedError:
+                return
             except BdesError as error:
                 self.trouble = str(error)
             except Exception as error:
                 self.trouble = error_text(ContractError(f"the policy raised {error_text(error)}"))
             self.is_learner = False
-            self._closing.wait(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            self._closing.wait(self._pause)
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def _serve(self) -> None:
         """Learn until something goes wrong, or another process has published a model."""
@@ -128,6 +126,7 @@ class LearnerThread:
         try:
             journal.open()
             while not journal.claim("learner"):
+                self.trouble = None  # another process learns
                 if self._closing.wait(_RETRY):
                     return
             self.is_learner = True
@@ -136,34 +135,24 @@ class LearnerThread:
             if newest is not None:
                 place, model = newest
                 assert model.data is not None
-                state.follower.follow(self._unhurried(journal.read(0, model.read)))
+                state.follower.follow(self._unread(journal, 0, model.read))
                 state.resumed(model.data)
-                state.follower.follow(self._unhurried(journal.read(model.read, place + 1)))
+                state.follower.follow(self._unread(journal, model.read, place + 1))
             while not self._closing.is_set() and self._step(journal, state):
                 pass
         finally:
             journal.close()
 
-    def _unhurried(self, events: Iterable[Event]) -> Iterator[Event]:
-        """Yield events, and leave half of the time to those who decide.
-
-        Only one thread runs Python at a time. A lower priority would not help: whoever waits for
-        this thread would wait for all that goes before it on the machine.
-        """
-        begin = time.perf_counter()
-        for place, event in enumerate(events, 1):
-            yield event
-            if place % _AT_ONCE == 0:
-                self._closing.wait(time.perf_counter() - begin)
-                begin = time.perf_counter()
+    def _unread(self, journal: Journal, start: int, stop: int | None = None) -> Iterator[Event]:
+        return unhurried(journal.read(start, stop), self._closing)
 
     def _step(self, journal: Journal, state: LearningState) -> bool:
         """Read what is new, make a model if one is due; return whether it was taken."""
         self._writer.news.clear()
         if journal.count() < state.tally.n_events:  # a backup was restored
             return False
-        state.follower.follow(self._unhurried(journal.read(state.tally.n_events)))
-        self.trouble = None
+        state.follower.follow(self._unread(journal, state.tally.n_events))
+        self.trouble, self._pause = None, _RETRY
         if state.player.learner.is_due:
             read = state.tally.n_events
             data = state.learned()
@@ -179,7 +168,7 @@ class LearnerThread:
             if not published:
                 return False
             # Its own event is met before the next model is made, which is numbered by it.
-            state.follower.follow(journal.read(state.tally.n_events))
+            state.follower.follow(self._unread(journal, state.tally.n_events))
             return True
         self._writer.news.wait(_RETRY)
         self._closing.wait(_PAUSE)

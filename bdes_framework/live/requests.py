@@ -80,6 +80,11 @@ def _unforeseen(error: Exception) -> ContractError:
 class _Plain:
     """A request that names no users and no decisions."""
 
+    @property
+    def size(self) -> int:
+        """How many users or rewards it is about."""
+        return 1
+
     def names(self) -> Iterable[str]:
         """Return none."""
         return ()
@@ -94,6 +99,11 @@ class Decide(_Plain):
     """Decide what to show to users, one after the other."""
 
     users: Sequence[str]
+
+    @property
+    def size(self) -> int:
+        """How many users."""
+        return len(self.users)
 
     def names(self) -> Iterable[str]:
         """Return the users."""
@@ -140,6 +150,11 @@ class Reward(_Plain):
 
     rewards: Sequence[tuple[str, int, float]]
     """Id and number of each decision, and its reward."""
+
+    @property
+    def size(self) -> int:
+        """How many rewards."""
+        return len(self.rewards)
 
     def numbers(self) -> Iterable[int]:
         """Return the decisions."""

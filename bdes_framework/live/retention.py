@@ -2,19 +2,21 @@
 
 import threading
 import time
+from collections.abc import Iterable
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any, Protocol
 
 import numpy as np
 
 from bdes_framework.errors import BdesError
 from bdes_framework.interfaces import Journal
+from bdes_framework.live.pace import ReadingEndedError, unhurried
 from bdes_framework.live.requests import ForgetUnseen
-from bdes_framework.model.events import Decided, NewUser, UserForgotten
+from bdes_framework.model.events import Decided, Event, NewUser, UserForgotten
 
 _MOST = 10_000
 """Names that are forgotten in one turn."""
+_RETRY = 60.0
 
 
 class Forgetter(Protocol):
@@ -34,6 +36,8 @@ class Keeper:
         self._writer = writer
         self._retention = retention
         self._closing = threading.Event()
+        self.trouble: str | None = None
+        """Why no names are forgotten at the moment."""
         self._thread = threading.Thread(target=self._run, name="bdes-live-keeper", daemon=True)
 
     def start(self) -> None:
@@ -46,10 +50,14 @@ class Keeper:
         self._thread.join()
 
     def _run(self) -> None:
-        pause = min(max(self._retention / 10, 0.1), 86_400.0)
+        usual = min(max(self._retention / 10, 0.1), 86_400.0)
         while not self._closing.is_set():
-            with suppress(BdesError):  # the writer says what is wrong with the journal
+            pause = usual
+            try:
                 self._look()
+                self.trouble = None
+            except BdesError as error:
+                self.trouble, pause = f"names are not forgotten: {error}", min(usual, _RETRY)
             self._closing.wait(pause)
 
     def _look(self) -> None:
@@ -57,19 +65,20 @@ class Keeper:
         try:
             journal.open()
             read = journal.count()
-            unseen = users_not_seen(journal, time.time() - self._retention, self._closing)
+            events = unhurried(journal.read(), self._closing)
+            unseen = users_not_seen(events, time.time() - self._retention)
+        except ReadingEndedError:
+            return
         finally:
             journal.close()
         for start in range(0, len(unseen), _MOST):
             self._writer.submit(ForgetUnseen(unseen[start : start + _MOST], read)).result()
 
 
-def users_not_seen(
-    journal: Journal, since: float, closing: threading.Event | None = None
-) -> list[int]:
-    """Return the users with a name who came last before a time: reads the whole journal."""
+def users_not_seen(events: Iterable[Event], since: float) -> list[int]:
+    """Return the users with a name who came last before a time, of all events of a journal."""
     seen, n = np.zeros(1024), 0
-    for event in journal.read():
+    for event in events:
         if isinstance(event, NewUser):
             if n == seen.size:
                 seen = np.append(seen, np.zeros(n))
@@ -79,7 +88,5 @@ def users_not_seen(
             seen[event.user] = max(seen[event.user], event.time)
         elif isinstance(event, UserForgotten):
             seen[event.user] = np.inf
-        if closing is not None and closing.is_set():
-            return []
     unseen: list[int] = np.flatnonzero(seen[:n] < since).tolist()
     return unseen

@@ -231,7 +231,8 @@ class LiveSession:
     def status(self) -> LiveStatus:
         """Return how it is doing: all that a person who watches wants to know."""
         writer, learner = self._writer, self._learner
-        trouble = writer.trouble or (learner.trouble if learner is not None else None)
+        beside = (each.trouble for each in (learner, self._keeper) if each is not None)
+        trouble = writer.trouble or next(filter(None, beside), None)
         process = ProcessStatus(
             is_ready=self.is_ready,
             is_learning=learner is None or learner.is_learner,

@@ -48,6 +48,8 @@ from bdes_framework.model.events import ArmAdded
 
 MOST_TOGETHER = 512
 """Requests of one turn."""
+MOST_ENTRIES = 2_000
+"""Users and rewards of them: who comes next waits for all of these."""
 _IDLE = 0.5
 """Seconds after which a writer without requests looks for what others did, and closes windows."""
 _KEPT_WAITS = 4096
@@ -222,12 +224,14 @@ class Writer:
     def _gather(self) -> list[Waiting] | None:
         """Return what waits; None when it is closed and all is done."""
         found: list[Waiting] = []
+        entries = 0
         try:
             one = self._queue.get(timeout=_IDLE)
             while one is not None:
                 if one.future.set_running_or_notify_cancel():
                     found.append(one)
-                if len(found) == MOST_TOGETHER:
+                    entries += 1 if callable(one.request) else one.request.size
+                if len(found) == MOST_TOGETHER or entries >= MOST_ENTRIES:
                     return found
                 one = self._queue.get_nowait()
         except queue.Empty:

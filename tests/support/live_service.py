@@ -12,6 +12,7 @@ import uvicorn
 from bdes_framework.live.service.app import Service
 from bdes_framework.live.service.gate import Gate, Rules
 from bdes_framework.live.service.log import EventLog
+from bdes_framework.live.service.server import HttpProtocol
 from bdes_framework.live.session import LiveSession
 from tests.support.fake_live import FakeSession
 
@@ -32,7 +33,13 @@ def application(
 def serving(app: Any) -> Iterator[str]:
     """Serve an application; yield its address."""
     config = uvicorn.Config(
-        app, port=0, log_config=None, lifespan="off", ws="none", proxy_headers=False
+        app,
+        port=0,
+        log_config=None,
+        lifespan="off",
+        http=HttpProtocol,
+        ws="none",
+        proxy_headers=False,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

@@ -22,6 +22,7 @@ _ALTERNATIVES: dict[str, list[list[str]]] = {
 _PROBLEMS = {
     401: "The token is missing or wrong.",
     403: "A page of another site asked.",
+    400: "The content has a length and comes in chunks.",
     404: "There is no such decision, arm or page; the detail says which.",
     405: "This cannot be asked of this address; Allow says what can.",
     408: "The content came too slowly.",
@@ -34,9 +35,9 @@ _PROBLEMS = {
     504: "The journal's server was lost at the end: nobody knows whether this was noted.",
 }
 _ALWAYS = (401, 421)
-_READY = (*_ALWAYS, 503)
-_WRITING = (*_READY, 403, 422, 504)
-_BODY = (*_WRITING, 408, 413, 415)
+_READY = (*_ALWAYS, 503, 504)
+_WRITING = (*_READY, 403, 422)
+_BODY = (*_WRITING, 400, 408, 413, 415)
 
 
 @cache
@@ -182,7 +183,7 @@ def _operation(
 
 def _text_operation(name: str, summary: str, media_type: str) -> _Json:
     answer = {"description": summary, "content": {media_type: {}}}
-    responses = {"200": answer, **_problem_refs(_ALWAYS)}
+    responses = {"200": answer, **_problem_refs((*_ALWAYS, 503))}
     return {"operationId": name, "summary": summary, "responses": responses}
 
 

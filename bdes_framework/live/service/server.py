@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import socket
 import sys
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 
 import uvicorn
 from starlette.routing import BaseRoute
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bdes_framework.errors import ServiceError
 from bdes_framework.live.serve_config import ServeConfig
@@ -27,6 +29,11 @@ _LOOK_SECONDS = 0.02
 _SWITCH_SECONDS = 0.0005
 """How long one thread may keep the others from running Python. A request is handed from loop to
 writer and back; by Python's own 5 ms it would wait for the learner at each of these steps."""
+HEAD_SECONDS = 10.0
+"""How long the head of a request may take, from the connection or its first byte on."""
+_FILES = 65_536
+_SPARE_FILES = 64
+"""Open files that are left to the journal, however many connect."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -43,6 +50,7 @@ def serve(
     raises ends the service and is raised here.
     """
     listener = _listen(config)
+    _allow_connections()
     handler = LogHandler(log)
     root = logging.getLogger()
     root.addHandler(handler)
@@ -137,7 +145,7 @@ def _uvicorn_config(app: Gate, config: ServeConfig) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         lifespan="off",
-        http="h11",  # which limits the size of a request's head
+        http=HttpProtocol,
         ws="none",
         server_header=False,
         proxy_headers=False,  # nothing here depends on who a proxy says it calls for
@@ -145,6 +153,58 @@ def _uvicorn_config(app: Gate, config: ServeConfig) -> uvicorn.Config:
         timeout_graceful_shutdown=config.drain_seconds,
         backlog=_BACKLOG,
     )
+
+
+class HttpProtocol(H11Protocol):
+    """HTTP/1.1, whose requests have to begin: who sends nothing, or half a head, is cut off.
+
+    Uvicorn itself waits for ever for the first request, and for the end of every head.
+    """
+
+    _cut_off: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection, if there is room for one more."""
+        super().connection_made(transport)
+        if len(self.connections) > resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_FILES:
+            transport.abort()
+        self._wait_for_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Go on with a request, or with its head."""
+        super().data_received(data)
+        if not self._is_in_head():
+            self._stop_waiting()
+        elif self._cut_off is None:
+            self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _is_in_head(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _wait_for_head(self) -> None:
+        self._cut_off = self.loop.call_later(HEAD_SECONDS, self._come_too_late)
+
+    def _stop_waiting(self) -> None:
+        if self._cut_off is not None:
+            self._cut_off.cancel()
+            self._cut_off = None
+
+    def _come_too_late(self) -> None:
+        if self._is_in_head():
+            self.transport.abort()
+
+
+def _allow_connections() -> None:
+    """Allow this process as many open files, and so connections, as it may have, up to a bound."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class _Server(uvicorn.Server):
