@@ -20,7 +20,7 @@ _SHARES = (1e-3, 2.5e-4, 6e-5)
 _MAX_ROUNDS = 2**12
 _MAX_MOVES = 48
 _MIN_BLOCKS = 2048
-_FLAT = 2**22
+MOST_FLAT = 2**22
 """Up to this many pulls are written out as one array."""
 
 
@@ -64,7 +64,7 @@ class Step:
         """Return the pulls of some steps in order, as few segments as is easy."""
         if made.size == 0:
             return []
-        if made.size * self.rounds <= _FLAT:
+        if made.size * self.rounds <= MOST_FLAT:
             table = np.array([np.repeat(*np.transpose(runs)) for runs in self.runs])
             return [Segment(np.tile(table[made], self.repeats).reshape(-1))]
         out: list[tuple[tuple[int, ...], int]] = []

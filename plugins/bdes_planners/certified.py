@@ -21,7 +21,7 @@ from bdes_framework import (
     as_integer,
 )
 from bdes_planners.backward_induction import BackwardInduction, Chords, Stage, Status, steady_gains
-from bdes_planners.blocks import Step, block_step, single_step
+from bdes_planners.blocks import MOST_FLAT, Step, block_step, single_step
 from bdes_planners.bounds import best_pair, constant_plan, is_constant
 from bdes_planners.reduced_problem import Reduced, reduce
 from bdes_planners.stationary import search_table
@@ -99,6 +99,7 @@ class _Search:
         """Keep the schedule if it is better, and the bound if it is tighter."""
         self.upper = min(self.upper, upper * self.problem.unit)
         real = self.problem.original(schedule)
+        assert real.n_pulls == self.horizon
         value = self.instance.value(real)
         if value >= self.value:
             self.schedule, self.value, self.period, self.method = real, value, period, method
@@ -150,7 +151,9 @@ class _Steps:
         if horizon > _SHORT:
             self.base = block_step(problem, horizon, self.tolerance, self.states)
             kink = float(np.max(np.diff(-problem.r) * np.diff(problem.b)))
-            stride = min(_STRIDE * math.sqrt(gap), _KINK * self.tolerance / kink)
+            stride = _STRIDE * math.sqrt(gap)
+            if kink > 0:  # differences of subnormal numbers have no product
+                stride = min(stride, _KINK * self.tolerance / kink)
             repeats = int(min(stride / lam, horizon / _LEAST_STEPS) / self.base.rounds)
             self.repeats = 1 if repeats < _FEW else repeats
 
@@ -270,7 +273,7 @@ def _run(search: _Search) -> None:
     everything = horizon <= _SHORT or problem.lam * horizon <= _SLOW
     states = problem.reachable(horizon) if everything else (problem.low, problem.high)
     steps = _Steps(search, single_step(problem, horizon, states), states)
-    if everything and horizon > _SHORT:
+    if everything and (horizon > _SHORT or search.max_work < _NO_LIMIT):
         aims = [aim for aim in _AIMS if aim > 2 * search.gap]
         for aim in aims:
             steps.aim(aim)
@@ -327,7 +330,7 @@ def _find_cycle(steps: _Steps) -> None:
 def _sweep_all(steps: _Steps, unlimited: bool = False) -> None:
     """Sweep all rounds, precise around the path; the bound is valid wherever that lies."""
     sweep = steps.sweep(bounded=True)
-    if unlimited:
+    if unlimited or math.isinf(steps.search.upper):  # there is always a bound
         sweep.max_work = _NO_LIMIT
     if sweep.advance(steps.total) is Status.OUT_OF_WORK:
         steps.search.note(sweep)
@@ -401,7 +404,7 @@ def _around_cycle(
     to_go = steps.total - settling
     repeats = (to_go - sweep.n) // length
     head = block.segments(made)
-    if repeats < 2:
+    if repeats < 2 or length * block.rounds > MOST_FLAT:
         return Schedule(head + sweep.finish(q, to_go, p)), upper, "cycle", 0
     cycle = np.concatenate([segment.arms for segment in block.segments(made[-length:])])
     middle = Segment(cycle, repeats)
