@@ -262,3 +262,24 @@ def test_strange_answers_are_told(answer: bytes) -> None:
             client.decide("anna")
         assert str(raised.value).isprintable()
         assert len(heard) == 1
+
+
+DOUBT = b'{"type": "about:blank", "title": "Lost", "status": 504, "detail": "nobody knows"}'
+IN_DOUBT = (
+    b"HTTP/1.1 504 Gateway Timeout\r\nContent-Type: application/problem+json\r\n"
+    b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(DOUBT), DOUBT)
+)
+
+
+def test_decision_in_doubt_is_not_asked_for_again() -> None:
+    with scripted(IN_DOUBT) as (url, heard), Client(url) as client:
+        with pytest.raises(bdes.JournalError, match="nobody knows") as raised:
+            client.decide("anna")
+        assert raised.value.is_in_doubt
+        assert len(heard) == 1
+
+
+def test_reward_in_doubt_is_told_again() -> None:
+    with scripted(IN_DOUBT, GOOD) as (url, heard), Client(url) as client:
+        assert client.reward("0-x", 1) == "noted"
+        assert len(heard) == 2
