@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bdes_framework._internal.text import error_text
 from bdes_framework.errors import BdesError
 from bdes_framework.interfaces import Journal
 from bdes_framework.live.pace import ReadingEndedError, unhurried
@@ -56,8 +57,9 @@ class Keeper:
             try:
                 self._look()
                 self.trouble = None
-            except BdesError as error:
-                self.trouble, pause = f"names are not forgotten: {error}", min(usual, _RETRY)
+            except Exception as error:  # a journal of others' may raise anything
+                said = str(error) if isinstance(error, BdesError) else error_text(error)
+                self.trouble, pause = f"names are not forgotten: {said}", min(usual, _RETRY)
             self._closing.wait(pause)
 
     def _look(self) -> None:

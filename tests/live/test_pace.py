@@ -96,14 +96,21 @@ def test_who_waits_to_learn_is_healthy_again() -> None:
     learner.close()
 
 
-def test_keeper_says_why_it_forgets_nobody() -> None:
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (JournalError("the journal is damaged"), "the journal is damaged"),
+        (KeyError(7), "KeyError: 7"),
+    ],
+)
+def test_keeper_says_why_it_forgets_nobody(error: Exception, said: str) -> None:
     class Damaged(LostOnce):
         def open(self) -> str:
-            raise JournalError("the journal is damaged")
+            raise error
 
     keeper = Keeper(cast(Any, Publisher(Damaged())), 1.0)
     keeper.start()
-    until(lambda: keeper.trouble == "names are not forgotten: the journal is damaged")
+    until(lambda: keeper.trouble == f"names are not forgotten: {said}")
     keeper.close()
 
 
